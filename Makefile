@@ -1,0 +1,35 @@
+# The two commands of the README are `make demo` and `make test`; each makes what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check build-vectors bench clean
+
+demo: $(VENV)/.installed
+	@PATH="$(abspath $(BIN)):$$PATH" sh conformance/demo.sh
+
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff check spec reference conformance
+	$(BIN)/mypy
+	$(BIN)/python -m ckptspec.conformance.build --check
+	$(BIN)/pytest -q
+
+# Rewrites the golden files from the case definitions.
+build-vectors: $(VENV)/.installed-dev
+	$(BIN)/python -m ckptspec.conformance.build
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m ckptspec.conformance.bench
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

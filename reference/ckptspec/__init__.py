@@ -1,0 +1,1 @@
+"""The executable specification of training-checkpoint files."""
