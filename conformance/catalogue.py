@@ -1,0 +1,97 @@
+"""The case catalogue: what ``manifest.json`` says of every golden file.
+
+The manifest is generated from the case definitions in ``cases/``. Beside each case's file stands ``<name>.json``: for a
+file that a decoder reads, the neutral document; for one that it refuses, ``{"error": {...}}`` as the reference prints it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["MANIFEST", "PROTOCOL_VERSION", "SUITE_VERSION", "VECTORS", "Case", "Suite", "load_suite"]
+
+SUITE_VERSION: Final = "1.0"  # changes with every change of a verdict, a document or the set of cases
+PROTOCOL_VERSION: Final = "1"
+
+_HERE: Final = Path(__file__).parent
+VECTORS: Final = _HERE / "vectors"
+MANIFEST: Final = _HERE / "manifest.json"
+
+VERDICTS: Final = ("valid", "invalid", "acceptable")
+LEVELS: Final = ("must", "should")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case.
+
+    ``kind`` is ``file`` (a decoder gets the file) or ``document`` (an encoder gets the text). ``file`` and ``expected``
+    are paths below ``vectors``. ``canonical`` says that encoding the document must be able to give exactly this file.
+    ``reason`` and ``behaviour`` (implementation to what it does) explain acceptable cases.
+    """
+
+    id: str
+    format: str
+    title: str
+    kind: str
+    verdict: str
+    level: str
+    rules: tuple[str, ...]
+    versions: tuple[int, ...]
+    tags: tuple[str, ...]
+    file: str
+    sha256: str
+    size: int
+    expected: str
+    canonical: bool
+    reason: str = ""
+    behaviour: dict[str, str] = field(default_factory=dict)
+
+    def read(self) -> bytes:
+        """Return the content of the case's file."""
+        return (VECTORS / self.file).read_bytes()
+
+    def read_expected(self) -> Any:
+        """Return the neutral document, or the object with the key ``error``."""
+        return json.loads((VECTORS / self.expected).read_text("utf-8"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the case as its row in the manifest."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """All cases, and the implementations whose behaviour they tell. ``smoke`` maps a format to its smoke case."""
+
+    suite_version: str
+    protocol_version: str
+    implementations: dict[str, str]
+    smoke: dict[str, str]
+    cases: tuple[Case, ...]
+
+    def case(self, case_id: str) -> Case:
+        """Return a case by its id; KeyError if there is none."""
+        for case in self.cases:
+            if case.id == case_id:
+                return case
+        raise KeyError(case_id)
+
+
+def load_suite(manifest: Path = MANIFEST) -> Suite:
+    """Read the manifest."""
+    raw = json.loads(manifest.read_text("utf-8"))
+    cases = tuple(
+        Case(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+        for row in raw["cases"]
+    )
+    return Suite(
+        suite_version=raw["suite_version"],
+        protocol_version=raw["protocol_version"],
+        implementations=raw["implementations"],
+        smoke=raw["smoke"],
+        cases=cases,
+    )

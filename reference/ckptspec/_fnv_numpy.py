@@ -1,0 +1,277 @@
+"""FNV-1a-64 in numpy: the low bytes of a block bit plane by bit plane, then one exact weighted sum.
+
+``checksum.py`` states the mathematics. This module holds the two passes over one block:
+
+1. ``Solver.split`` cuts the block into eight contiguous rows and transposes bits *between* the rows, so that plane k
+   is one array whose byte t holds, for each row r, in bit r, bit k of byte t of that row. ``Solver.solve`` turns the
+   planes of the file's bytes b into the planes of x = l XOR b, in place. ``Solver.join`` transposes back to bytes.
+2. ``Folder.fold`` sums (x - l) times the powers of the FNV prime modulo 2^64, as float64 products that stay below
+   2^53 and are therefore exact.
+
+Every array is allocated once for a workspace and written through ``out=``; the views are made once, because making a
+view costs as much as an operation on a few kilobytes. A workspace serves one thread at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BLOCK", "GRAIN", "Folder", "Hasher", "Solver", "borrowed"]
+
+Words: TypeAlias = NDArray[np.uint64]
+Bytes: TypeAlias = NDArray[np.uint8]
+
+MODULUS: Final = 1 << 64
+PRIME: Final = 0x100000001B3
+_EVERY_BYTE: Final = 0x0101010101010101
+
+GRAIN: Final = 64  # a block is eight rows of whole 64-bit words: its size in bytes is a multiple of this
+BLOCK: Final = 1 << 20  # bytes in a full block: calls are few, the working set stays in the outer caches
+
+_ROWS: Final = 8
+_STAGES: Final = (  # distance between the rows that swap, and the bits of the first that go to the second
+    (4, 0x0F0F0F0F0F0F0F0F),
+    (2, 0x3333333333333333),
+    (1, 0x5555555555555555),
+)
+# _BEFORE[t]: bit r is the XOR of the bits of t below bit r, so it is what the rows before row r have flipped in it
+_BEFORE: Final = [sum(((t & ((1 << r) - 1)).bit_count() & 1) << r for r in range(_ROWS)) for t in range(256)]
+
+
+def _halves(rows: Words, distance: int) -> tuple[Words, Words]:
+    """Return views of the rows whose index has the bit ``distance`` clear, and of those that have it set."""
+    paired = rows.reshape(_ROWS // (2 * distance), 2, distance, -1)
+    return paired[:, 0], paired[:, 1]
+
+
+class Solver:
+    """Workspace of the first pass for blocks of exactly ``size`` bytes, a positive multiple of ``GRAIN``."""
+
+    def __init__(self, size: int) -> None:
+        if size <= 0 or size % GRAIN:
+            raise ValueError(f"a block holds a positive multiple of {GRAIN} bytes, not {size}")
+        self.size = size
+        width = size // _ROWS  # bytes in a row, and in a plane
+        words = width // 8
+        self._planes = np.empty((_ROWS, words), np.uint64)
+        swap = np.empty((_ROWS // 2, words), np.uint64)
+        self._stages = [
+            (np.uint64(distance), np.uint64(mask), *_halves(self._planes, distance), swap.reshape(-1, distance, words))
+            for distance, mask in _STAGES
+        ]
+        self._scratch = [np.empty(words, np.uint64) for _ in range(8)]
+        # Two buffers with one word in front: zero for what comes before the row, or the flip that starts the row.
+        self._padded = [np.zeros(words + 1, np.uint64) for _ in range(2)]
+        first, second = (buffer.view(np.uint8) for buffer in self._padded)
+        self._windows = [
+            (src[8:], src[8 - step : -step], dst[8:])
+            for step, src, dst in ((1, first, second), (2, second, first), (4, first, second))
+        ]
+        self._flips = self._padded[0][1:]
+        self._columns, self._running = self._padded[1], self._padded[0]
+        self._before = self._running.view(np.uint8)[7:-1]
+        self._plane_bytes = [plane.view(np.uint8) for plane in self._planes]
+
+    def split(self, block: Words) -> None:
+        """Load ``block``, ``size / 8`` words in file order, into the planes."""
+        self._swap(0, *_halves(block.reshape(_ROWS, -1), 4))
+        self._swap(1)
+        self._swap(2)
+
+    def join(self, out: Words) -> None:
+        """Write the planes as bytes in file order to ``out``, ``size / 8`` words."""
+        self._swap(2)
+        self._swap(1)
+        self._swap(0, out=_halves(out.reshape(_ROWS, -1), 4))
+
+    def _swap(self, stage: int, *source: Words, out: tuple[Words, Words] | None = None) -> None:
+        """Exchange bit index and row index at one of their three binary digits; the exchange is its own inverse."""
+        distance, mask, low, high, swap = self._stages[stage]
+        from_low, from_high = source or (low, high)
+        to_low, to_high = out or (low, high)
+        np.right_shift(from_low, distance, out=swap)
+        np.bitwise_xor(swap, from_high, out=swap)
+        np.bitwise_and(swap, mask, out=swap)
+        np.bitwise_xor(from_high, swap, out=to_high)
+        np.left_shift(swap, distance, out=swap)
+        np.bitwise_xor(from_low, swap, out=to_low)
+
+    def solve(self, low: int) -> int:
+        """Turn the planes of b into the planes of x = l XOR b, given the low byte ``low`` before the first byte.
+
+        Returns the low byte after the last byte.
+        """
+        xor, conj, disj = np.bitwise_xor, np.bitwise_and, np.bitwise_or
+        x = self._planes
+        u, e, y1, y2, y3, v, c, y = self._scratch
+        flips = self._flips
+        after = self._scan(0, x[0], low)
+        after |= self._scan(1, xor(x[1], x[0], out=flips), low)
+        # y = 3x: bit k of y is x_k ^ u_k, where u_1 = x_0 and u_(k+1) = (x_k ^ x_(k-1)) & ~u_k
+        xor(x[1], x[0], out=y1)
+        disj(y1, x[0], out=u)
+        xor(u, x[0], out=u)
+        for k, kept in ((2, y2), (3, y3)):
+            after |= self._scan(k, xor(x[k], u, out=flips), low)
+            xor(x[k], u, out=kept)
+            self._carry(k, u, e)
+        # z = y + 16y: bit k of z is y_k ^ v_k, where v_k = y_(k-4) ^ (the carry c into bit k)
+        v_k = x[0]
+        for k, older in ((4, x[0]), (5, y1), (6, y2)):
+            if k > 4:
+                v_k = xor(older, c, out=v)
+            xor(x[k], u, out=flips)
+            after |= self._scan(k, xor(flips, v_k, out=flips), low)
+            xor(x[k], u, out=y)
+            if k == 4:
+                conj(y, v_k, out=c)
+            else:
+                xor(y, older, out=e)
+                conj(e, v_k, out=e)
+                xor(e, older, out=c)
+            self._carry(k, u, e)
+        # 179x = z + 128x: bit 7 takes x_0 besides
+        xor(x[7], u, out=flips)
+        xor(flips, xor(y3, c, out=v), out=flips)
+        return after | self._scan(7, xor(flips, x[0], out=flips), low)
+
+    def _carry(self, k: int, u: Words, e: Words) -> None:
+        """Advance ``u`` from bit k to bit k + 1: (e | u) ^ u is e & ~u."""
+        x = self._planes
+        np.bitwise_xor(x[k], x[k - 1], out=e)
+        np.bitwise_or(e, u, out=e)
+        np.bitwise_xor(e, u, out=u)
+
+    def _scan(self, k: int, flips: Words, low: int) -> int:
+        """Replace plane k of b by plane k of x, given at which bytes bit k of the low byte flips.
+
+        Bit k of l is the running XOR of ``flips`` over all earlier bytes. Returns bit k of l after the last byte.
+        """
+        if flips is not self._flips:
+            np.copyto(self._flips, flips)
+        total = int(np.bitwise_xor.reduce(self._flips))
+        total ^= total >> 32
+        total ^= total >> 16
+        total ^= total >> 8
+        total &= 0xFF
+        start = low >> k & 1
+        flipped = _BEFORE[total] ^ (0xFF if start else 0)
+        # The XOR over a window of eight bytes, doubled three times; then each of the eight byte columns adds up words.
+        self._running[0] = 0
+        self._columns[0] = 0
+        for here, earlier, out in self._windows:
+            np.bitwise_xor(here, earlier, out=out)
+        self._columns[0] = flipped * _EVERY_BYTE
+        np.bitwise_xor.accumulate(self._columns, out=self._running)
+        plane = self._plane_bytes[k]
+        np.bitwise_xor(self._before, plane, out=plane)
+        return ((total.bit_count() & 1) ^ start) << k
+
+
+def powers(base: int, count: int) -> Words:
+    """Return base^(count-1), ..., base, 1 modulo 2^64, for a positive ``count``."""
+    rising = np.full(count, base, np.uint64)
+    rising[0] = 1
+    np.multiply.accumulate(rising, out=rising)
+    return rising[::-1].copy()
+
+
+class Folder:
+    """Workspace of the second pass over blocks of ``size`` bytes: the sum of (x - l) * P^(bytes from here to the end)."""
+
+    _ROW: Final = 1024  # |x - l| < 2^8 and |half| <= 2^31: a sum over a row stays below 2^49, so a float64 is exact
+    _ROWS: Final = 8  # rows to a product: so few that no linear algebra library starts threads of its own
+    _STEP: Final = 1 << 17  # bytes in flight, a multiple of _ROW * _ROWS
+
+    def __init__(self, size: int) -> None:
+        weights = powers(PRIME, self._ROW + 1)[:-1]
+        low = weights.astype(np.uint32).view(np.int32)  # signed: low + 2^32 high = weight
+        high = ((weights - low.astype(np.int64).view(np.uint64)) >> np.uint64(32)).astype(np.uint32).view(np.int32)
+        self._halves = low.astype(np.float64), high.astype(np.float64)
+        self._differences = np.empty(min(self._STEP, size), np.int16)
+        self._operand = np.empty(min(self._STEP, size), np.float64)
+        rows = -(-size // self._ROW)  # of which the first may be short
+        self._short = size % self._ROW
+        self._sums = np.empty((2, rows), np.float64)
+        self._row_powers = powers(pow(PRIME, self._ROW, MODULUS), rows)
+        self._power = pow(PRIME, size, MODULUS)
+
+    def fold(self, state: int, x: Bytes, low: Bytes) -> int:
+        """Return the state after a block that begins in ``state``, given its x and its low bytes, in file order."""
+        done, row = 0, 0
+        if self._short:
+            self._sum(x[: self._short], low[: self._short], row)
+            done, row = self._short, 1
+        while done < x.size:
+            step = min(self._STEP, x.size - done)
+            if step > self._ROW * self._ROWS:
+                step -= step % (self._ROW * self._ROWS)
+            self._sum(x[done : done + step], low[done : done + step], row)
+            done += step
+            row += step // self._ROW
+        sums = self._sums.astype(np.int64).view(np.uint64)
+        total = (sums[0] + (sums[1] << np.uint64(32))) * self._row_powers
+        return (state * self._power + int(total.sum(dtype=np.uint64))) % MODULUS
+
+    def _sum(self, x: Bytes, low: Bytes, row: int) -> None:
+        """Sum a short row, or whole rows that are fewer than ``_ROWS`` or a multiple of them, into ``_sums[:, row:]``."""
+        differences, operand = self._differences[: x.size], self._operand[: x.size]
+        np.subtract(x, low, out=differences, dtype=np.int16)
+        np.copyto(operand, differences)
+        length = min(x.size, self._ROW)
+        rows = x.size // length
+        matrices = operand.reshape(-1, min(rows, self._ROWS), length)
+        for half, sums in zip(self._halves, self._sums, strict=True):
+            np.matmul(matrices, half[-length:], out=sums[row : row + rows].reshape(matrices.shape[:2]))
+
+
+class Hasher:
+    """Both passes over blocks of exactly ``size`` bytes; holds the workspaces and serves one thread at a time."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._solver = Solver(size)
+        self._folder = Folder(size)
+        self._x = np.empty(size // 8, np.uint64)
+        self._low = np.empty(size // 8, np.uint64)
+
+    def begin(self, block: Words) -> None:
+        """Prepare ``block``, ``size / 8`` words; needs no state yet."""
+        self._solver.split(block)
+
+    def solve(self, low: int) -> int:
+        """Find every low byte of the block, begun with ``low``; return the low byte after the block."""
+        return self._solver.solve(low)
+
+    def finish(self, block: Words, low: int) -> int:
+        """Return the hash of ``block`` begun in the state ``low``, the low byte that ``solve`` was given."""
+        self._solver.join(self._x)
+        np.bitwise_xor(self._x, block, out=self._low)
+        return self._folder.fold(low, self._x.view(np.uint8), self._low.view(np.uint8))
+
+
+_POOLED: Final = 4
+_pool: list[Hasher] = []
+_pool_lock = threading.Lock()
+
+
+@contextmanager
+def borrowed(size: int) -> Iterator[Hasher]:
+    """Lend a ``Hasher`` for blocks of ``size`` bytes; the last few to come back are kept for the next caller."""
+    with _pool_lock:
+        found = next((hasher for hasher in _pool if hasher.size == size), None)
+        if found is not None:
+            _pool.remove(found)
+    hasher = found or Hasher(size)
+    try:
+        yield hasher
+    finally:
+        with _pool_lock:
+            _pool.append(hasher)
+            del _pool[:-_POOLED]

@@ -1,0 +1,51 @@
+"""Arrays on their way into a file: what is accepted, and its bytes, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from .errors import ArgumentError
+
+__all__ = ["as_array", "byte_blocks"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_BLOCK: Final = 1 << 22  # bytes that are copied at a time where an array cannot be written as it is
+
+
+def as_array(value: Any, path: str) -> Array:
+    """Return an array-like as an array of the same dtype; lists and numbers are refused, since they have none."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError("a masked array would lose its mask; fill it first", path)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    if hasattr(value, "__array__"):
+        try:
+            return np.asarray(value)
+        except Exception as error:
+            raise ArgumentError(f"{type(value).__name__} does not convert to an array: {error}", path) from error
+    raise ArgumentError(f"found {type(value).__name__}, expected an array", path)
+
+
+def byte_blocks(array: Array) -> Iterator[memoryview]:
+    """Yield the elements in row-major order as little-endian bytes.
+
+    A contiguous array of that byte order is one view of itself; any other is copied a few megabytes at a time.
+    """
+    little = array.dtype.newbyteorder("<")
+    if array.flags.c_contiguous and array.dtype.byteorder == little.byteorder:
+        yield _bytes(array)
+    elif array.nbytes <= _BLOCK or not array.ndim:
+        yield _bytes(array.astype(little, order="C"))
+    else:
+        rows = max(1, _BLOCK * len(array) // array.nbytes)
+        for start in range(0, len(array), rows):
+            part = array[start : start + rows]
+            yield from byte_blocks(part[0] if rows == 1 else part)
+
+
+def _bytes(array: Array) -> memoryview:
+    raw: Any = array.reshape(-1).view(np.uint8)  # bfloat16 has no buffer format of its own
+    return memoryview(raw).toreadonly()

@@ -1,0 +1,59 @@
+"""The sink of an examination: reading raises the first reason to refuse, validation collects everything.
+
+The checks themselves live in the formats' modules and are the same for both, in the same order. A check that can only
+yield a canonical finding or a note, or that reads more than a reader needs, is skipped unless the examination is
+``thorough``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .errors import FormatError
+from .findings import Finding, Report
+from .source import Source
+from .spec.rules import REJECT, RULES
+
+__all__ = ["Examination", "Stop"]
+
+MAX_FINDINGS: Final = 10_000  # a hostile index could hold billions of faults
+
+
+class Stop(Exception):  # noqa: N818  # not an error: the examination cannot or need not go on
+    """The examination of this file ends here."""
+
+
+class Examination:
+    """One pass over one source. ``report`` is None when reading."""
+
+    def __init__(self, source: Source, report: Report | None = None, *, verify: bool = True) -> None:
+        self.source = source
+        self.report = report
+        self.verify = verify
+
+    @property
+    def thorough(self) -> bool:
+        """Whether canonical findings and notes are wanted."""
+        return self.report is not None
+
+    def emit(
+        self, rule: str, offset: int, length: int, path: str, found: object, expected: object, hint: str = ""
+    ) -> None:
+        """Record a finding; when reading, raise it as FormatError if it obliges readers to refuse."""
+        if self.report is None and RULES[rule].kind != REJECT:
+            return
+        finding = Finding(
+            rule=rule,
+            offset=offset,
+            length=length,
+            path=path,
+            found=str(found),
+            expected=str(expected),
+            hint=hint,
+        )
+        if self.report is None:
+            raise FormatError(finding, self.source.name)
+        self.report.findings.append(finding)
+        if len(self.report.findings) >= MAX_FINDINGS:
+            self.report.truncated = True
+            raise Stop

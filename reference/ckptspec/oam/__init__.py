@@ -1,0 +1,209 @@
+"""``.oam`` model files, versions 1 to 3: reading, writing, checking.
+
+``load`` and ``loads`` give a ``Model``; ``save`` and ``dumps`` take one. A file is memory-mapped: no payload is touched
+until it is asked for, except by verification of the checksums, which streams.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+from ..examination import Examination
+from ..publish import publishing
+from ..quantization import QuantizedTensor, quantize_array
+from ..records import values_of
+from ..source import BufferSource, Source, open_source
+from ..spec.dtypes import OAM_DTYPES, oam_dtype_of
+from ..spec.schema import OAM_MAGIC, OAM_NEWEST, OAM_TENSOR_SECTIONS, OamConfig, OamOptimizer, OamProgress
+from ..text import printable, shorten
+from ._anatomy import Anatomy
+from ._examine import examine
+from ._model import Config, Model, Optimizer, Progress, Tensor, TensorMap
+from ._write import CONFIG_DERIVED, OPTIMIZER_DERIVED, plan, write
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "Config",
+    "Model",
+    "Optimizer",
+    "Progress",
+    "QuantizedTensor",
+    "Tensor",
+    "TensorMap",
+    "decode",
+    "dumps",
+    "encode",
+    "load",
+    "loads",
+    "quantize",
+    "save",
+]
+
+
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> Model:
+    """Read a model file.
+
+    With ``verify=False`` no checksum is compared, and no payload is read. Raises FormatError if a reader must refuse
+    the file, OSError if the system will not read it.
+    """
+    with open_source(path) as source:
+        return read(source, verify=verify)
+
+
+def loads(data: Buffer, *, verify: bool = True) -> Model:
+    """Read a model from bytes; its arrays are views of them. Raises FormatError."""
+    return read(BufferSource(data), verify=verify)
+
+
+def read(source: Source, *, verify: bool = True) -> Model:
+    """Read a model from an open source, which may be closed afterwards. Raises FormatError."""
+    return model_from(source, _anatomy(source, verify))
+
+
+def decode(source: Source) -> dict[str, Any]:
+    """Return the neutral document of an open source. Raises FormatError."""
+    from ._document import document_of
+
+    anatomy = _anatomy(source, verify=True)
+    return document_of(source, anatomy, _maps(source, anatomy))
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """Return the file that a neutral document describes, in the version it gives. Raises ArgumentError."""
+    from ._document import model_of
+
+    model, version = model_of(document)
+    return dumps(model, version=version)
+
+
+def save(path: str | os.PathLike[str], model: Model, *, version: int = OAM_NEWEST) -> None:
+    """Write a model file atomically: the old file or the new one, never something between.
+
+    Tensors stream into the file, and none is held twice. Raises ArgumentError, before anything is written, if the
+    version cannot hold the model; OSError if the system will not write, in which case an old file is untouched.
+    """
+    planned = plan(model, version)
+    with publishing(path) as draft:
+        write(planned, draft)
+
+
+def dumps(model: Model, *, version: int = OAM_NEWEST) -> bytes:
+    """Return the bytes of a model file. Raises ArgumentError if the version cannot hold the model."""
+    planned = plan(model, version)
+    memory = _Memory()
+    write(planned, memory)
+    return bytes(memory.data)
+
+
+def quantize(model: Model, encoding: str) -> Model:
+    """Return a model whose dense f32 weights of rank 2 and more are quantized, to the bit as upstream does it.
+
+    Other weights and the state are kept; the optimizer is dropped, since its moments belong to the dense weights.
+    Raises ArgumentError if such a weight has another dtype, or if nothing is there to convert.
+    """
+    if encoding not in ("q4", "q8"):
+        raise ArgumentError(f"found {encoding!r}, expected q4 or q8", "encoding")
+    weights: dict[str, Any] = {}
+    converted = 0
+    for name in model.weights:
+        value: Any = _shaped(model.weights, name)
+        weights[name] = value
+        if isinstance(value, (QuantizedTensor, Tensor)) or value.ndim < 2 or not value.size:
+            continue
+        if oam_dtype_of(value.dtype) is not OAM_DTYPES["f32"]:
+            shown = f"weights['{shorten(printable(name))}']"
+            raise ArgumentError(f"dtype {value.dtype} cannot be quantized, only f32 can", shown)
+        weights[name] = quantize_array(value, encoding)
+        converted += 1
+    if not converted:
+        raise ArgumentError("no dense f32 weight of rank 2 or more with elements is there to quantize", "weights")
+    return replace(model, weights=weights, optimizer=None, version=OAM_NEWEST)
+
+
+def _shaped(tensors: Mapping[str, Any], name: str) -> Any:
+    """Return a tensor as an array, or as it is stored where numpy cannot hold its shape (it then has no elements)."""
+    if isinstance(tensors, TensorMap):
+        stored = tensors.stored(name)
+        try:
+            return stored.value()
+        except ArgumentError:
+            return stored
+    return tensors[name]
+
+
+class _Memory:
+    """A sink in memory."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: Buffer) -> None:
+        self.data += data
+
+    def skip(self, size: int) -> None:
+        self.data += bytes(size)
+
+    def patch(self, offset: int, data: Buffer) -> None:
+        patch = bytes(data)
+        self.data[offset : offset + len(patch)] = patch
+
+
+def recognises(head: bytes, size: int) -> bool:
+    """Say whether a file that begins with ``head`` is an ``.oam`` file, perhaps one with a damaged magic."""
+    if head.startswith(OAM_MAGIC):
+        return True
+    from ..spec.layout import record_size
+    from ..spec.schema import OAM_MAX_SECTIONS, OAM_VERSIONS, OamHeader
+
+    if len(head) < record_size(OamHeader):
+        return False
+    header = OamHeader.parse(head)
+    return (
+        header["version"] in OAM_VERSIONS
+        and 1 <= header["section_count"] <= OAM_MAX_SECTIONS
+        and header["total_size"] == size
+        and sum(a != b for a, b in zip(header["magic"], OAM_MAGIC, strict=True)) <= 2
+    )
+
+
+def _anatomy(source: Source, verify: bool) -> Anatomy:
+    anatomy = examine(Examination(source, verify=verify))
+    assert anatomy is not None  # reading raises before it gives up
+    return anatomy
+
+
+def _maps(source: Source, anatomy: Anatomy) -> dict[str, TensorMap]:
+    content = source.view(0, source.size)  # made now: it outlives the source
+    return {name: TensorMap(index, content) for name, index in anatomy.indexes.items()}
+
+
+def _optimizer_of(source: Source, anatomy: Anatomy) -> Optimizer | None:
+    if anatomy.optimizer is None:
+        return None
+    values = values_of(OamOptimizer, anatomy.optimizer, OPTIMIZER_DERIVED)
+    for key, (offset, size) in zip(("first_moment", "second_moment"), anatomy.moments, strict=False):
+        values[key] = np.ndarray((size // 4,), np.dtype("<f4"), source.view(offset, size))
+    return Optimizer(**values)
+
+
+def model_from(source: Source, anatomy: Anatomy) -> Model:
+    """Return the model of an examined file."""
+    assert anatomy.config is not None
+    assert anatomy.progress is not None
+    values = values_of(OamConfig, anatomy.config, CONFIG_DERIVED)
+    maps: dict[str, Any] = {name: {} for name in OAM_TENSOR_SECTIONS} | _maps(source, anatomy)
+    return Model(
+        config=Config(**values, arch_config=bytes(source.read(*anatomy.arch_config))),
+        **maps,
+        optimizer=_optimizer_of(source, anatomy),
+        progress=Progress(**values_of(OamProgress, anatomy.progress)),
+        version=anatomy.version,
+    )

@@ -1,0 +1,202 @@
+"""One record in its three shapes: as stored, as Python values, as part of the neutral document.
+
+All conversions follow from the roles that the schema's fields have, so that no field is spelled out twice. Fields that
+a file derives from others (sizes, offsets, checksums) and those that a writer zeroes do not appear outside the file.
+
+========  ====================  =======================  ==============================
+role      stored                Python                   document
+========  ====================  =======================  ==============================
+int       integer               int                      number, decimal string (64-bit)
+f32       32 bits               numpy.float32            "0x" and 8 hex digits
+text      bytes                 str                      text
+dtype     code                  name                     name
+bool      byte                  bool                     true or false
+========  ====================  =======================  ==============================
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from construct import Struct
+
+from . import neutral
+from .errors import ArgumentError
+from .spec.dtypes import OAM_BY_CODE, OAM_DTYPES
+from .spec.layout import Field, field, fields
+from .text import printable, shorten
+
+__all__ = ["build", "default_value", "document_fields", "from_document", "public_fields", "to_document", "values_of"]
+
+_HIDDEN = ("reserved", "flags", "bytes")
+
+
+def public_fields(record: Struct, derived: tuple[str, ...] = ()) -> tuple[Field, ...]:
+    """Return the fields that exist outside the file: not reserved, and not among ``derived``."""
+    return tuple(item for item in fields(record) if item.role not in _HIDDEN and item.name not in derived)
+
+
+def value_of(item: Field, stored: Any) -> Any:
+    """Return the Python value of a stored one that passed its checks."""
+    match item.role:
+        case "text":
+            return stored.partition(b"\0")[0].decode()
+        case "f32":
+            return np.uint32(stored).reshape(1).view(np.float32)[0]
+        case "dtype":
+            return OAM_BY_CODE[stored].name
+        case "bool":
+            return bool(stored)
+        case _:
+            return int(stored)
+
+
+def default_value(record: Struct, name: str) -> Any:
+    """Return the schema's default of a field as a Python value."""
+    item = field(record, name)
+    return value_of(item, item.default)
+
+
+def values_of(record: Struct, stored: Mapping[str, Any], derived: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the Python values of a parsed record."""
+    return {item.name: value_of(item, stored[item.name]) for item in public_fields(record, derived)}
+
+
+# ----------------------------------------------------------------------------------------------------------- writing
+
+
+def f32_bits_of(value: Any, path: str) -> int:
+    """Return the bits of a number as f32; ArgumentError if it is no number or does not fit."""
+    if isinstance(value, np.float32):
+        return int(value.reshape(1).view(np.uint32)[0])  # as it is: converting would quiet a signalling NaN
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ArgumentError(f"found {shorten(repr(value))}, expected a number", path)
+    try:
+        with np.errstate(over="ignore"):
+            narrow = np.float32(value)
+        fits = bool(np.isfinite(narrow)) or not np.isfinite(value)
+    except OverflowError:
+        fits = False
+    if not fits:
+        raise ArgumentError(f"{shorten(str(value))} does not fit into 32 bits", path)
+    return int(narrow.reshape(1).view(np.uint32)[0])
+
+
+def text_bytes(value: Any, path: str, width: int, *, empty: bool = True) -> bytes:
+    """Return text as the bytes of a NUL-terminated field of ``width`` bytes, unpadded."""
+    if not isinstance(value, str):
+        raise ArgumentError(f"found {shorten(repr(value))}, expected text", path)
+    shown = f"'{shorten(printable(value))}'"
+    try:
+        raw = value.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{shown} has a lone surrogate and cannot be written as UTF-8", path) from None
+    if "\0" in value:
+        raise ArgumentError(f"{shown} has a NUL", path)
+    if len(raw) >= width:
+        raise ArgumentError(f"{shown} takes {len(raw)} bytes, at most {width - 1} fit", path)
+    if not raw and not empty:
+        raise ArgumentError("is empty", path)
+    return raw
+
+
+def _integer(value: Any, path: str, item: Field) -> int:
+    low, high = item.bounds
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        made = operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"found {shorten(repr(value))}, expected an integer", path) from None
+    if not low <= made <= high:
+        raise ArgumentError(
+            f"{shorten(str(made)) if made.bit_length() < 9999 else 'the number'} is not within {low} to {high}", path
+        )
+    return made
+
+
+def _stored(item: Field, value: Any, path: str) -> Any:
+    match item.role:
+        case "text":
+            return text_bytes(value, path, item.size).ljust(item.size, b"\0")
+        case "f32":
+            return f32_bits_of(value, path)
+        case "dtype":
+            if not isinstance(value, str) or value not in OAM_DTYPES:
+                raise ArgumentError(f"found {shorten(repr(value))}, expected one of {', '.join(OAM_DTYPES)}", path)
+            return OAM_DTYPES[value].oam_code
+        case "bool":
+            if not isinstance(value, (bool, np.bool_)):
+                raise ArgumentError(f"found {shorten(repr(value))}, expected a bool", path)
+            return int(value)
+        case _:
+            return _integer(value, path, item)
+
+
+def build(record: Struct, values: Mapping[str, Any], path: str, derived: Mapping[str, Any] | None = None) -> bytes:
+    """Return the stored bytes of a record from Python values and stored ``derived`` ones.
+
+    Raises ArgumentError, its path starting with ``path``, for a value that the field cannot hold.
+    """
+    stored = dict(derived or {})
+    for item in public_fields(record, tuple(stored)):
+        stored[item.name] = _stored(item, values[item.name], f"{path}.{item.name}")
+    for item in fields(record):
+        if item.name not in stored:
+            stored[item.name] = item.default
+        elif item.role == "text":
+            stored[item.name] = stored[item.name].ljust(item.size, b"\0")
+    made: bytes = record.build(stored)
+    return made
+
+
+# ---------------------------------------------------------------------------------------------------------- document
+
+
+def to_document(record: Struct, stored: Mapping[str, Any], derived: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the document's object of a record from its stored values."""
+    made: dict[str, Any] = {}
+    for item in public_fields(record, derived):
+        value = stored[item.name]
+        if item.role == "f32":
+            made[item.name] = neutral.float_bits(value, 32)
+        elif item.role == "int" and item.bits == 64:
+            made[item.name] = str(value)
+        else:
+            made[item.name] = value_of(item, value)
+    return made
+
+
+def from_document(
+    record: Struct, document: Mapping[str, Any], path: str, derived: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the Python values of a record from the document's object, whose keys were checked."""
+    made: dict[str, Any] = {}
+    for item in public_fields(record, derived):
+        value, where = document[item.name], f"{path}.{item.name}"
+        match item.role:
+            case "f32":
+                made[item.name] = value_of(item, neutral.bits(value, where, 32))
+            case "bool":
+                made[item.name] = neutral.boolean(value, where)
+            case "int" if item.bits == 64:
+                made[item.name] = neutral.decimal(value, where, item.bounds)
+            case "int":
+                made[item.name] = neutral.number(value, where, item.bounds)
+            case _:
+                made[item.name] = neutral.text(value, where)
+    return made
+
+
+def document_fields(record: Struct, derived: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return, for each key that a record has in the document, the kind of its value.
+
+    Kinds: ``text``, ``dtype``, ``bool``, ``f32``, ``u8`` ... ``u32`` for numbers, ``u64`` and ``i64`` for decimal
+    strings.
+    """
+    return {
+        item.name: item.type if item.role in ("int", "f32") else item.role for item in public_fields(record, derived)
+    }

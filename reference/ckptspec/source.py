@@ -1,0 +1,146 @@
+"""Where bytes come from: one abstraction for memory and for files.
+
+Headers, tables and verification use ``read``: positioned reads, so that a file that shrinks meanwhile gives an error
+and not a signal. Only the arrays that are handed out are views of a memory map (``view``), which keeps the file's
+content alive after the file was closed or replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from .errors import ArgumentError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["BufferSource", "FileSource", "Source", "open_source"]
+
+BLOCK: Final = 1 << 20  # bytes that are read at a time when a payload is streamed
+
+
+class Source(ABC):
+    """Bytes at positions. ``name`` is the file's name for messages, or None; ``size`` is in bytes."""
+
+    name: str | None = None
+    size: int
+
+    @abstractmethod
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        """Return exactly ``size`` bytes from ``offset`` on; OSError if the file no longer has them."""
+
+    @abstractmethod
+    def view(self, offset: int, size: int) -> memoryview:
+        """Return a read-only view of ``size`` bytes from ``offset`` on, which outlives the source."""
+
+    def blocks(self, offset: int, size: int, block: int = BLOCK) -> Iterator[bytes | memoryview]:
+        """Yield ``size`` bytes from ``offset`` on, at most ``block`` at a time."""
+        end = offset + size
+        while offset < end:
+            step = min(block, end - offset)
+            yield self.read(offset, step)
+            offset += step
+
+    def close(self) -> None:  # noqa: B027  # nothing to let go of, unless a subclass says otherwise
+        """Let go of the file; views that were handed out stay valid."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class BufferSource(Source):
+    """Bytes in memory."""
+
+    def __init__(self, data: Buffer, name: str | None = None) -> None:
+        try:
+            self._data = memoryview(data).cast("B").toreadonly()
+        except TypeError:
+            raise ArgumentError(f"expected a contiguous bytes-like object, found {type(data).__name__}") from None
+        self.name = name
+        self.size = self._data.nbytes
+
+    def read(self, offset: int, size: int) -> memoryview:
+        return self.view(offset, size)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise ArgumentError(f"bytes {offset} to {offset + size} are outside a buffer of {self.size}")
+        return self._data[offset : offset + size]
+
+
+class FileSource(Source):
+    """A regular file, opened for reading."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._map: memoryview | None = None
+        try:
+            status = os.fstat(self._fd)
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.name)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "Not a regular file", self.name)
+        except BaseException:
+            self.close()
+            raise
+        self.size = status.st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        data = os.pread(self._fd, size, offset)
+        if len(data) == size:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size:
+            part = os.pread(self._fd, size - got, offset + got)
+            if not part:
+                raise self._shrunk()
+            parts.append(part)
+            got += len(part)
+        return b"".join(parts)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        if self._map is None:
+            if not self.size:
+                return memoryview(b"")
+            try:
+                mapped = mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ)
+            except ValueError:  # mmap's own check that the file is that long
+                raise self._shrunk() from None
+            self._map = memoryview(mapped)
+        return self._map[offset : offset + size]
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _shrunk(self) -> OSError:
+        return OSError(errno.EIO, "The file became shorter while it was read", self.name)
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+
+def open_source(where: str | os.PathLike[str] | Buffer) -> Source:
+    """Open a path, or wrap bytes; OSError if the path is no readable regular file."""
+    if isinstance(where, (str, os.PathLike)):
+        if "\0" in os.fspath(where):
+            raise ArgumentError("a path cannot hold a NUL", "path")
+        return FileSource(where)
+    return BufferSource(where)

@@ -1,0 +1,203 @@
+"""The binary records of every format, each declared once as a ``construct`` struct.
+
+Offsets appear nowhere: they follow from the order and the size of the fields, and ``layout.py`` derives them. Each
+field carries its sentence (``* "..."``) and, where a writer has a default, its default. The field classes below say
+what a field *means* (a NUL-terminated text, reserved bytes, a dtype code, ...), so that reading, writing, checking,
+the neutral document and the documentation can all be derived from the declaration.
+
+``.oam``: a model file in versions 1, 2 and 3. All numbers are little-endian; records are packed.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from construct import Array, Bytes, Default, FormatField, Int8ul, Int32ul, Int64sl, Int64ul, Struct
+
+__all__ = [
+    "BoolByte",
+    "DtypeCode",
+    "Float32",
+    "Reserved",
+    "Text",
+    "ZeroFlags",
+    "f32_bits",
+]
+
+
+if TYPE_CHECKING:
+    IntField = FormatField[int, int]
+    ByteField = Bytes
+else:  # construct's own classes cannot be subscripted
+    IntField = FormatField
+    ByteField = Bytes
+
+
+def f32_bits(value: float) -> int:
+    """Return the bit pattern of the 32-bit float nearest to ``value``."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    return int(bits)
+
+
+class Float32(IntField):
+    """An IEEE 754 binary32 as its 32 bits: a float object would quiet signalling NaNs."""
+
+    def __init__(self) -> None:
+        super().__init__("<", "L")  # type: ignore[call-arg]
+
+
+class Text(ByteField):
+    """UTF-8 text in a field of ``length`` bytes, ended by the first NUL; a writer fills the rest with zeros."""
+
+
+class Reserved(ByteField):
+    """Bytes that a writer sets to zero."""
+
+
+class ZeroFlags(IntField):
+    """A 32-bit flag word that has no meaning yet: written as zero, ignored by readers."""
+
+    def __init__(self) -> None:
+        super().__init__("<", "L")  # type: ignore[call-arg]
+
+
+class DtypeCode(IntField):
+    """One byte: a code of the dtype table."""
+
+    def __init__(self) -> None:
+        super().__init__("<", "B")  # type: ignore[call-arg]
+
+
+class BoolByte(IntField):
+    """One byte: zero is false, anything else reads as true, a writer writes 0 or 1."""
+
+    def __init__(self) -> None:
+        super().__init__("<", "B")  # type: ignore[call-arg]
+
+
+# ----------------------------------------------------------------------------------------------------------- .oam
+
+OAM_MAGIC: Final = b"OAM\0"
+OAM_VERSIONS: Final = (1, 2, 3)
+OAM_NEWEST: Final = 3
+OAM_PAGE: Final = 4096  # the first payload starts on a page; weights and state payloads fill whole pages
+OAM_MAX_SECTIONS: Final = 32
+OAM_MAX_RANK: Final = 8
+OAM_QUANT_BLOCK: Final = 32  # elements per quantization block
+OAM_ENCODINGS: Final = {"dense": 0, "q4": 1, "q8": 2}
+OAM_QUANT_VERSION: Final = 3  # the first version that has quantized tensors
+OAM_LEGACY: Final = 6
+# Section types in the order in which a writer lays the sections out.
+OAM_SECTIONS: Final = {"config": 1, "weights": 2, "state": 3, "optimizer": 4, "progress": 5, "legacy": OAM_LEGACY}
+OAM_REQUIRED: Final = ("config", "progress")
+OAM_TENSOR_SECTIONS: Final = ("weights", "state")
+# The number of moment arrays that each kind of optimizer keeps.
+OAM_OPTIMIZERS: Final = {"SGD": 2, "Adam": 2, "AdamW": 2, "Muon": 1}
+
+
+def _default(subcon: Any, value: object) -> Any:
+    return Default(subcon, value)
+
+
+OamHeader = Struct(
+    "magic" / _default(Bytes(len(OAM_MAGIC)), OAM_MAGIC) * "The bytes 4F 41 4D 00, `OAM` and a NUL.",
+    "version" / _default(Int32ul, OAM_NEWEST) * "Format version, 1 to 3; writers write 3.",
+    "section_count" / Int32ul * "Number of entries in the section table, 1 to 32.",
+    "flags" / _default(ZeroFlags(), 0) * "No flag is defined.",
+    "total_size" / Int64ul * "Size of the whole file in bytes.",
+    "checksum"
+    / Int64ul
+    * """
+    Versions 2 and 3: FNV-1a-64 of this header with the checksum field itself taken as zero, followed by the whole
+    section table. Version 1: the exclusive or of the checksums in the section table.
+    """,
+    "reserved" / _default(Reserved(32), bytes(32)) * "Zero; covered by the checksum from version 2 on.",
+)
+"""The file header, at offset 0."""
+
+OamSection = Struct(
+    "type" / Int32ul * "1 config, 2 weights, 3 state, 4 optimizer, 5 progress, 6 legacy kernel cache.",
+    "compression" / _default(Int8ul, 0) * "0: sections are never compressed.",
+    "reserved0" / _default(Reserved(3), bytes(3)) * "Zero.",
+    "flags" / _default(ZeroFlags(), 0) * "No flag is defined.",
+    "offset" / Int64ul * "Offset of the payload in the file.",
+    "size" / Int64ul * "Size of the payload in bytes, without the padding that may follow it.",
+    "compressed_size" / _default(Int64ul, 0) * "0: sections are never compressed.",
+    "checksum" / Int64ul * "FNV-1a-64 of the payload.",
+    "reserved1" / _default(Reserved(20), bytes(20)) * "Zero.",
+)
+"""One entry of the section table, which follows the file header."""
+
+OamConfig = Struct(
+    "architecture" / _default(Text(32), b"") * "Name of the model's architecture.",
+    "config_version" / _default(Int32ul, 1) * "Version of the architecture's own configuration.",
+    "flags" / _default(Int32ul, 0) * "Flags of the architecture's own.",
+    "d_model" / _default(Int32ul, 0) * "Width of the model.",
+    "n_layers" / _default(Int32ul, 0) * "Number of layers.",
+    "d_vocab" / _default(Int32ul, 256) * "Size of the vocabulary.",
+    "arch_config_size" / Int32ul * "Number of bytes of arch_config, which follow this record.",
+    "weight_dtype" / _default(DtypeCode(), 0) * "Dtype that the weights are meant to have.",
+    "state_dtype" / _default(DtypeCode(), 0) * "Dtype that the state is meant to have.",
+    "compute_dtype" / _default(DtypeCode(), 0) * "Dtype that the model computes in.",
+    "reserved0" / _default(Reserved(1), bytes(1)) * "Zero.",
+    "reserved1" / _default(Reserved(48), bytes(48)) * "Zero.",
+)
+"""The head of the config section; arch_config, opaque bytes, follows it."""
+
+OamIndex = Struct(
+    "count" / Int32ul * "Number of tensor entries that follow.",
+    "reserved" / _default(Reserved(4), bytes(4)) * "Zero; readers check it.",
+)
+"""The head of a weights or state section; `count` tensor entries follow it, then the blob."""
+
+OamTensor = Struct(
+    "name" / Text(128) * "Name of the tensor, 1 to 127 bytes, unique within its section.",
+    "blob_offset" / Int64ul * "Where the payload starts, counted from the start of the blob.",
+    "num_bytes" / Int64ul * "Size of the payload in bytes, as shape, dtype and encoding give it.",
+    "dtype" / DtypeCode() * "Dtype of the elements.",
+    "rank" / Int8ul * "Number of extents, 0 to 8; rank 0 is a scalar, one element.",
+    "encoding" / _default(Int8ul, 0) * "0 dense, 1 q4, 2 q8 (quantized: version 3 only).",
+    "block_size" / _default(Int8ul, 0) * "Elements per block: 0 for dense, 32 for q4 and q8.",
+    "reserved" / _default(Reserved(4), bytes(4)) * "Zero; readers check it.",
+    "shape" / _default(Array(OAM_MAX_RANK, Int64ul), [0] * OAM_MAX_RANK) * "Extents; those beyond the rank are zero.",
+)
+"""One entry of a tensor index."""
+
+OamOptimizer = Struct(
+    "kind" / _default(Text(16), b"AdamW") * "`SGD`, `Adam`, `AdamW` or `Muon`.",
+    "learning_rate" / _default(Float32(), f32_bits(3e-4)) * "Learning rate.",
+    "beta1" / _default(Float32(), f32_bits(0.9)) * "Decay of the first moment.",
+    "beta2" / _default(Float32(), f32_bits(0.999)) * "Decay of the second moment.",
+    "epsilon" / _default(Float32(), f32_bits(1e-8)) * "Term that keeps the denominator from zero.",
+    "weight_decay" / _default(Float32(), f32_bits(0.1)) * "Weight decay.",
+    "step" / _default(Int64sl, 0) * "Number of steps taken.",
+    "moment_count" / Int64ul * "Number of f32 elements in each moment.",
+    "reserved" / _default(Reserved(16), bytes(16)) * "Zero.",
+)
+"""The head of the optimizer section; the first moment follows, then for all kinds but Muon the second."""
+
+OamProgress = Struct(
+    "phase" / _default(Int8ul, 0) * "Phase of the training run.",
+    "reserved0" / _default(Reserved(3), bytes(3)) * "Zero.",
+    "step" / _default(Int64sl, 0) * "Number of training steps done.",
+    "bytes_seen" / _default(Int64ul, 0) * "Bytes of training data seen.",
+    "env_steps" / _default(Int64ul, 0) * "Steps of the environment taken.",
+    "learning_rate" / _default(Float32(), f32_bits(3e-4)) * "Learning rate in force.",
+    "best_metric" / _default(Float32(), 0) * "Best value of the metric so far.",
+    "lower_is_better" / _default(BoolByte(), 1) * "Whether a lower metric is better.",
+    "reserved1" / _default(Reserved(3), bytes(3)) * "Zero.",
+    "metric_name" / _default(Text(32), b"loss") * "Name of the metric.",
+    "reserved2" / _default(Reserved(32), bytes(32)) * "Zero.",
+)
+"""The whole progress section."""
+
+OAM_RECORDS: Final = {
+    "header": OamHeader,
+    "section": OamSection,
+    "config": OamConfig,
+    "index": OamIndex,
+    "tensor": OamTensor,
+    "optimizer": OamOptimizer,
+    "progress": OamProgress,
+}
