@@ -81,12 +81,16 @@ class Suite:
         raise KeyError(case_id)
 
 
+def _case(row: dict[str, Any]) -> Case:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    return Case(**values)
+
+
 def load_suite(manifest: Path = MANIFEST) -> Suite:
     """Read the manifest."""
     raw = json.loads(manifest.read_text("utf-8"))
     cases = tuple(
-        Case(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
-        for row in raw["cases"]
+        _case(row) for row in raw["cases"]
     )
     return Suite(
         suite_version=raw["suite_version"],

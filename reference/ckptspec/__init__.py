@@ -1,1 +1,118 @@
-"""The executable specification of training-checkpoint files."""
+"""The executable specification of training-checkpoint files.
+
+``load`` and ``loads`` read a file of any known format, ``save`` and ``dumps`` write one; ``validate`` reports all that
+is wrong with a file; ``decode`` and ``encode`` go to and from the neutral document. The formats have modules of their own:
+``ckptspec.oam``.
+
+A file that breaks a rule raises ``FormatError``, which carries rule, byte offset and path; a call that asks for what a
+format cannot hold raises ``ArgumentError``; both are ``CheckpointError``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import oam
+from .errors import ArgumentError, CheckpointError, FormatError
+from .findings import Finding, Report, Survivor
+from .formats import format_of, module_of, recognise, unrecognised
+from .oam import Model, QuantizedTensor
+from .source import open_source
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "ArgumentError",
+    "CheckpointError",
+    "Finding",
+    "FormatError",
+    "Model",
+    "QuantizedTensor",
+    "Report",
+    "Survivor",
+    "decode",
+    "dumps",
+    "encode",
+    "load",
+    "loads",
+    "oam",
+    "save",
+    "validate",
+]
+__version__ = "0.1.0"
+
+
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> Model:
+    """Read a checkpoint of any known format; the format is told from the content.
+
+    Arrays are read-only views of the file; ``copy()`` gives writable ones. ``verify=False`` compares no checksum.
+    Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
+    """
+    with open_source(_path(path)) as source:
+        return _model(module_of(format_of(source)).read(source, verify=verify))
+
+
+def loads(data: Buffer, *, verify: bool = True) -> Model:
+    """Read a checkpoint from bytes, as ``load`` does from a file; arrays are views of the bytes."""
+    source = open_source(_data(data))
+    return _model(module_of(format_of(source)).read(source, verify=verify))
+
+
+def save(path: str | os.PathLike[str], model: Model, *, version: int | None = None) -> None:
+    """Write a checkpoint atomically, in the newest version unless told otherwise.
+
+    Raises ArgumentError, before anything is written, if the format cannot hold the model; OSError if the system will
+    not write, in which case an old file is untouched.
+    """
+    oam.save(_path(path), model, **({} if version is None else {"version": version}))
+
+
+def dumps(model: Model, *, version: int | None = None) -> bytes:
+    """Return the bytes that ``save`` writes. Raises ArgumentError if the format cannot hold the model."""
+    return oam.dumps(model, **({} if version is None else {"version": version}))
+
+
+def validate(where: str | os.PathLike[str] | Buffer, *, format: str | None = None) -> Report:
+    """Report everything that is wrong with a file, or with bytes; text is a path.
+
+    The format is told from the content, unless given. Bad bytes never raise; a file that the system will not read
+    raises OSError.
+    """
+    with open_source(where) as source:
+        known = recognise(source) if format is None else format
+        if known is not None:
+            return module_of(known).validate(source)
+        return Report(source=source.name, size=source.size, findings=[unrecognised(source)])
+
+
+def decode(where: str | os.PathLike[str] | Buffer) -> dict[str, Any]:
+    """Return the neutral document of a file, or of bytes; text is a path. Raises FormatError."""
+    with open_source(where) as source:
+        return module_of(format_of(source)).decode(source)
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """Return the file that a neutral document describes. Raises ArgumentError, with the path of what is amiss."""
+    if not isinstance(document, Mapping) or not isinstance(document.get("format"), str):
+        raise ArgumentError("expected an object with the key 'format'", "document")
+    return module_of(document["format"]).encode(document)
+
+
+def _model(model: Any) -> Model:
+    assert isinstance(model, Model)
+    return model
+
+
+def _path(path: Any) -> str | os.PathLike[str]:
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"found {type(path).__name__}, expected a path", "path")
+    return path
+
+
+def _data(data: Any) -> Any:
+    if isinstance(data, (str, os.PathLike)):
+        raise ArgumentError(f"found {type(data).__name__}, expected bytes; load() takes a path", "data")
+    return data

@@ -26,13 +26,15 @@ __all__ = ["BLOCK", "GRAIN", "Folder", "Hasher", "Solver", "borrowed"]
 
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
+Floats: TypeAlias = NDArray[np.float32]
+_Step: TypeAlias = tuple[Bytes, Bytes, NDArray[np.int16], Floats, Floats, Floats, Floats]
 
 MODULUS: Final = 1 << 64
 PRIME: Final = 0x100000001B3
 _EVERY_BYTE: Final = 0x0101010101010101
 
 GRAIN: Final = 64  # a block is eight rows of whole 64-bit words: its size in bytes is a multiple of this
-BLOCK: Final = 1 << 20  # bytes in a full block: calls are few, the working set stays in the outer caches
+BLOCK: Final = 1 << 21  # bytes in a full block: calls are few and long, and a workspace stays below 12 MB
 
 _ROWS: Final = 8
 _STAGES: Final = (  # distance between the rows that swap, and the bits of the first that go to the second
@@ -183,52 +185,68 @@ def powers(base: int, count: int) -> Words:
 
 
 class Folder:
-    """Workspace of the second pass over blocks of ``size`` bytes: the sum of (x - l) * P^(bytes from here to the end)."""
+    """Workspace of the second pass over blocks of ``size`` bytes: the sum of (x - l) * P^(bytes from here to the end).
 
-    _ROW: Final = 1024  # |x - l| < 2^8 and |half| <= 2^31: a sum over a row stays below 2^49, so a float64 is exact
-    _ROWS: Final = 8  # rows to a product: so few that no linear algebra library starts threads of its own
-    _STEP: Final = 1 << 17  # bytes in flight, a multiple of _ROW * _ROWS
+    ``x`` and ``low`` are ``size / 8`` words that the caller fills, in file order. A power of P is split into eight
+    signed digits of eight bits. With |x - l| <= 255 and |digit| <= 128, a sum over a row of 512 stays below 2^24:
+    float32 holds it exactly, in whatever order a linear algebra library adds.
+    """
+
+    _ROW: Final = 512
+    _ROWS: Final = 32  # rows to a product: so few that no linear algebra library starts threads of its own
+    _STEP: Final = 1 << 18  # bytes in flight, a multiple of _ROW * _ROWS: their float32 form should stay in the caches
+    _DIGITS: Final = 8
 
     def __init__(self, size: int) -> None:
-        weights = powers(PRIME, self._ROW + 1)[:-1]
-        low = weights.astype(np.uint32).view(np.int32)  # signed: low + 2^32 high = weight
-        high = ((weights - low.astype(np.int64).view(np.uint64)) >> np.uint64(32)).astype(np.uint32).view(np.int32)
-        self._halves = low.astype(np.float64), high.astype(np.float64)
-        self._differences = np.empty(min(self._STEP, size), np.int16)
-        self._operand = np.empty(min(self._STEP, size), np.float64)
+        self.x, self.low = np.empty((2, size // 8), np.uint64)
+        self._weights = self._digits(powers(PRIME, self._ROW + 1)[:-1])
         rows = -(-size // self._ROW)  # of which the first may be short
-        self._short = size % self._ROW
-        self._sums = np.empty((2, rows), np.float64)
+        self._sums = np.empty((rows, self._DIGITS), np.float32)
         self._row_powers = powers(pow(PRIME, self._ROW, MODULUS), rows)
         self._power = pow(PRIME, size, MODULUS)
+        differences, operand = np.empty(min(self._STEP, size), np.int16), np.empty(min(self._STEP, size), np.float32)
+        self._steps = [self._plan(differences, operand, *piece) for piece in self._pieces(size)]
 
-    def fold(self, state: int, x: Bytes, low: Bytes) -> int:
-        """Return the state after a block that begins in ``state``, given its x and its low bytes, in file order."""
-        done, row = 0, 0
-        if self._short:
-            self._sum(x[: self._short], low[: self._short], row)
-            done, row = self._short, 1
-        while done < x.size:
-            step = min(self._STEP, x.size - done)
+    def _digits(self, numbers: Words) -> Floats:
+        """Return the signed base-256 digits of ``numbers``, lowest first, one column for each."""
+        digits = np.empty((numbers.size, self._DIGITS), np.float32)
+        for column in range(self._DIGITS):
+            digit = numbers.astype(np.uint8).view(np.int8)
+            digits[:, column] = digit
+            numbers = (numbers - digit.astype(np.int64).view(np.uint64)) >> np.uint64(8)
+        return digits
+
+    def _pieces(self, size: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (first byte, bytes, rows) of steps of equal rows that come singly or in groups of ``_ROWS``."""
+        first = size % self._ROW
+        if first:
+            yield 0, first, 1
+        while first < size:
+            step = min(self._STEP, size - first)
             if step > self._ROW * self._ROWS:
                 step -= step % (self._ROW * self._ROWS)
-            self._sum(x[done : done + step], low[done : done + step], row)
-            done += step
-            row += step // self._ROW
-        sums = self._sums.astype(np.int64).view(np.uint64)
-        total = (sums[0] + (sums[1] << np.uint64(32))) * self._row_powers
-        return (state * self._power + int(total.sum(dtype=np.uint64))) % MODULUS
+            yield first, step, step // self._ROW
+            first += step
 
-    def _sum(self, x: Bytes, low: Bytes, row: int) -> None:
-        """Sum a short row, or whole rows that are fewer than ``_ROWS`` or a multiple of them, into ``_sums[:, row:]``."""
-        differences, operand = self._differences[: x.size], self._operand[: x.size]
-        np.subtract(x, low, out=differences, dtype=np.int16)
-        np.copyto(operand, differences)
-        length = min(x.size, self._ROW)
-        rows = x.size // length
-        matrices = operand.reshape(-1, min(rows, self._ROWS), length)
-        for half, sums in zip(self._halves, self._sums, strict=True):
-            np.matmul(matrices, half[-length:], out=sums[row : row + rows].reshape(matrices.shape[:2]))
+    def _plan(self, differences: NDArray[np.int16], operand: Floats, first: int, size: int, rows: int) -> _Step:
+        """Return the views that one step of ``fold`` works on."""
+        length, row = size // rows, -(-first // self._ROW)
+        x, low = (words.view(np.uint8)[first : first + size] for words in (self.x, self.low))
+        matrices = operand[:size].reshape(-1, min(rows, self._ROWS), length)
+        sums = self._sums[row : row + rows].reshape(*matrices.shape[:2], self._DIGITS)
+        return x, low, differences[:size], operand[:size], matrices, self._weights[-length:], sums
+
+    def fold(self, state: int) -> int:
+        """Return the state after the block, begun in ``state``."""
+        for x, low, differences, operand, matrices, weights, sums in self._steps:
+            np.subtract(x, low, out=differences, dtype=np.int16)
+            np.copyto(operand, differences)
+            np.matmul(matrices, weights, out=sums)
+        total = 0
+        for column in range(self._DIGITS):
+            digits = self._sums[:, column].astype(np.int64).view(np.uint64)
+            total += int((digits * self._row_powers).sum(dtype=np.uint64)) << 8 * column
+        return (state * self._power + total) % MODULUS
 
 
 class Hasher:
@@ -238,22 +256,22 @@ class Hasher:
         self.size = size
         self._solver = Solver(size)
         self._folder = Folder(size)
-        self._x = np.empty(size // 8, np.uint64)
-        self._low = np.empty(size // 8, np.uint64)
 
     def begin(self, block: Words) -> None:
         """Prepare ``block``, ``size / 8`` words; needs no state yet."""
         self._solver.split(block)
 
-    def solve(self, low: int) -> int:
+    def solve(self, block: Words, low: int) -> int:
         """Find every low byte of the block, begun with ``low``; return the low byte after the block."""
+        del block  # begin() has taken what is needed
         return self._solver.solve(low)
 
     def finish(self, block: Words, low: int) -> int:
         """Return the hash of ``block`` begun in the state ``low``, the low byte that ``solve`` was given."""
-        self._solver.join(self._x)
-        np.bitwise_xor(self._x, block, out=self._low)
-        return self._folder.fold(low, self._x.view(np.uint8), self._low.view(np.uint8))
+        folder = self._folder
+        self._solver.join(folder.x)
+        np.bitwise_xor(folder.x, block, out=folder.low)
+        return folder.fold(low)
 
 
 _POOLED: Final = 4

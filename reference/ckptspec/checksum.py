@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -139,15 +142,69 @@ def _serial(flat: _Bytes, state: int) -> int:
 
 
 def _hash(flat: _Bytes, state: int, threads: int | None) -> int:
+    threads = _thread_count(threads)
     position = 0
+    if threads > 1 and flat.size >= 2 * _fnv_numpy.BLOCK:
+        count = flat.size // _fnv_numpy.BLOCK
+        position = count * _fnv_numpy.BLOCK
+        blocks = flat[:position].view(np.uint64).reshape(count, -1)
+        state = combine(state, _ring(blocks, state & 0xFF, min(threads, count)))
     while flat.size - position >= _SERIAL_LIMIT:
         size = min(_fnv_numpy.BLOCK, (flat.size - position) // _fnv_numpy.GRAIN * _fnv_numpy.GRAIN)
         block = flat[position : position + size].view(np.uint64)
         with _fnv_numpy.borrowed(size) as hasher:
             low = state & 0xFF
             hasher.begin(block)
-            hasher.solve(low)
+            hasher.solve(block, low)
             hashed = hasher.finish(block, low)
         state = (hashed + (state - low) * pow(FNV_PRIME, size, _MODULUS)) & _MASK64
         position += size
     return _serial(flat[position:], state)
+
+
+def _thread_count(threads: int | None) -> int:
+    if threads is None:
+        return min(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    if threads < 1:
+        raise ArgumentError(f"must be at least 1, not {threads}", "threads")
+    return threads
+
+
+def _ring(blocks: NDArray[np.uint64], low: int, threads: int) -> list[BlockSummary]:
+    """Summarize equal blocks, one a row, on ``threads`` threads that stand in a ring and hand on the low byte.
+
+    Thread t does blocks t, t + threads, ... What needs no state and what follows from the low bytes runs at the same
+    time as the others' work; only the low bytes themselves are found in turn.
+    """
+    inboxes: list[SimpleQueue[int | None]] = [SimpleQueue() for _ in range(threads)]
+    summaries: list[BlockSummary | None] = [None] * len(blocks)
+    failures: list[BaseException] = []
+
+    def work(thread: int) -> None:
+        following = inboxes[(thread + 1) % threads]
+        try:
+            with _fnv_numpy.borrowed(blocks[0].nbytes) as hasher:
+                for number in range(thread, len(blocks), threads):
+                    block = blocks[number]
+                    hasher.begin(block)
+                    low = inboxes[thread].get()
+                    if low is None:
+                        break
+                    following.put(hasher.solve(block, low))
+                    summaries[number] = BlockSummary(low=low, hash=hasher.finish(block, low), length=block.nbytes)
+                else:
+                    return
+        except BaseException as error:
+            failures.append(error)
+        following.put(None)
+
+    inboxes[0].put(low)
+    helpers = [threading.Thread(target=work, args=(thread,), daemon=True) for thread in range(1, threads)]
+    for helper in helpers:
+        helper.start()
+    work(0)
+    for helper in helpers:
+        helper.join()
+    if failures:
+        raise failures[0]
+    return [summary for summary in summaries if summary is not None]

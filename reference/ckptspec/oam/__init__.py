@@ -7,17 +7,19 @@ until it is asked for, except by verification of the checksums, which streams.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, FormatError
 from ..examination import Examination
+from ..findings import Report, Survivor
 from ..publish import publishing
 from ..quantization import QuantizedTensor, quantize_array
 from ..records import values_of
+from ..regions import Region
 from ..source import BufferSource, Source, open_source
 from ..spec.dtypes import OAM_DTYPES, oam_dtype_of
 from ..spec.schema import OAM_MAGIC, OAM_NEWEST, OAM_TENSOR_SECTIONS, OamConfig, OamOptimizer, OamProgress
@@ -25,6 +27,7 @@ from ..text import printable, shorten
 from ._anatomy import Anatomy
 from ._examine import examine
 from ._model import Config, Model, Optimizer, Progress, Tensor, TensorMap
+from ._rescue import rescue
 from ._write import CONFIG_DERIVED, OPTIMIZER_DERIVED, plan, write
 
 if TYPE_CHECKING:
@@ -137,6 +140,50 @@ def _shaped(tensors: Mapping[str, Any], name: str) -> Any:
         except ArgumentError:
             return stored
     return tensors[name]
+
+
+def _validated(source: Source) -> tuple[Report, Anatomy | None]:
+    report = Report(source=source.name, format="oam", size=source.size)
+    anatomy = examine(Examination(source, report))
+    if anatomy is not None:
+        report.version = anatomy.header["version"]
+        if not report.ok:
+            report.survivors = rescue(source, anatomy)[1]
+    return report, anatomy
+
+
+def validate(source: Source) -> Report:
+    """Report everything that is wrong with an open source."""
+    return _validated(source)[0]
+
+
+def inspect(source: Source) -> tuple[Report, dict[str, Any]]:
+    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read."""
+    from ._describe import description
+
+    report, anatomy = _validated(source)
+    return report, {} if anatomy is None else description(source, anatomy)
+
+
+def regions(source: Source) -> Iterator[Region]:
+    """Yield every stretch of an open source with its name and meaning, as far as it can be read."""
+    from ._regions import regions as all_regions
+
+    anatomy = examine(Examination(source, Report(), verify=False))
+    return iter(()) if anatomy is None else all_regions(source, anatomy)
+
+
+def salvage(source: Source, intact_only: bool = False) -> tuple[Model, list[Survivor], Report]:
+    """Return a model of all that can be read of a damaged source, what became of each part, and the report.
+
+    With ``intact_only``, parts whose checksum does not match are left out. Raises FormatError if nothing is there.
+    """
+    report, anatomy = _validated(source)
+    if anatomy is None or not any(section.available for section in anatomy.sections):
+        assert report.first is not None
+        raise FormatError(report.first, source.name)
+    model, survivors = rescue(source, anatomy, intact_only)
+    return model, survivors, report
 
 
 class _Memory:

@@ -34,7 +34,7 @@ from ..spec.schema import (
 from ..text import count, printable
 from ._anatomy import SECTION_NAMES, Anatomy, Section, data_start
 from ._placement import check_placement
-from ._tensors import check_alignment, check_index
+from ._tensors import check_alignment, check_index, elements_of
 
 __all__ = ["examine", "manifest_checksum"]
 
@@ -413,13 +413,11 @@ def _optimizer_notes(exam: Examination, anatomy: Anatomy, section: Section, valu
                 exam, "OAM-OPT-FINITE", OamOptimizer, section.offset, "optimizer", item.name, found, "a finite number"
             )
     index = anatomy.indexes.get("weights")
-    if index is not None and (index.bad or anatomy.section("weights") is None):
+    if index is None and anatomy.section("weights") is not None:
+        return  # unreadable: nobody knows how many there are
+    if index is not None and index.bad:
         return
-    elements = 0
-    if index is not None:
-        from ._tensors import elements_of
-
-        elements = sum(elements_of(index, row) for row in range(len(index.entries)))
+    elements = 0 if index is None else sum(elements_of(index, row) for row in range(len(index.entries)))
     if values["moment_count"] != elements:
         emit_field(
             exam,

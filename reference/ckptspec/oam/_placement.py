@@ -19,6 +19,8 @@ def check_placement(exam: Examination, anatomy: Anatomy) -> None:
     _order(exam, anatomy)
     placed = [section for section in anatomy.sections if section.in_place]
     _bodies(exam, placed)
+    if len(placed) < len(anatomy.sections):
+        return  # where a section is not in its place, nobody knows what is a gap
     placed.sort(key=lambda section: (section.offset, section.size))
     _gaps(exam, anatomy, placed)
     _padding(exam, anatomy, placed)

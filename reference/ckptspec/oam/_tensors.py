@@ -26,7 +26,7 @@ from ..spec.schema import (
 from ..text import count, printable, shorten
 from ._anatomy import Anatomy, Index, Section
 
-__all__ = ["ENCODING_NAMES", "check_alignment", "check_index", "elements_of", "quantized_size"]
+__all__ = ["ENCODING_NAMES", "check_alignment", "check_index", "elements_of", "quantized_size", "raw_name"]
 
 _U64: Final = 1 << 64
 _SMALL: Final = float(1 << 53)  # below this, a product of extents is exact in a float64, and nothing wraps
@@ -56,6 +56,12 @@ def elements_of(index: Index, row: int) -> int:
     """Return the number of elements of a tensor that passed its checks."""
     entry = index.entries[row]
     return _product([int(extent) for extent in entry["shape"][: int(entry["rank"])]]) or 0
+
+
+def raw_name(index: Index, row: int) -> bytes:
+    """Return the bytes of a name up to its NUL, or all of the field if it has none."""
+    raw: bytes = index.entries["name"][row].tobytes()
+    return raw.partition(b"\0")[0]
 
 
 def check_index(exam: Examination, version: int, section: Section) -> Index | None:
@@ -292,9 +298,8 @@ class _Checker:
             self._emit(rule, int(row), "blob_offset", at, before)
         end, size = int(ends.max()) if len(ends) else 0, self.index.blob_size
         if len(ends) and size > end:
-            expected = f"{end}, the end of the last payload"
-            start = self.index.blob + end
-            self.exam.emit("OAM-TEN-GAP", start, size - end, f"{self.where}.blob", f"{size} bytes", expected)
+            start, last = self.index.blob + end, f"{end}, the end of the last payload"
+            self.exam.emit("OAM-TEN-GAP", start, size - end, f"{self.where}.blob", f"{size} bytes", last)
 
     def _bools(self) -> None:
         entries = self.index.entries

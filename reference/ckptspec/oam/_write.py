@@ -46,7 +46,7 @@ from ._tensors import quantized_size
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Plan", "plan", "write"]
+__all__ = ["Plan", "check_tensor", "plan", "write"]
 
 _U64: Final = 1 << 64
 # Fields of the heads that follow from the rest of the model.
@@ -284,7 +284,7 @@ def _tensor(name: Any, value: Any, path: str, section: str, version: int) -> _St
             raise ArgumentError(f"dtype {array.dtype} is none of {', '.join(OAM_DTYPES)}", path)
         payloads, dtype, shape, encoding = [array.view(np.ndarray)], scalar.name, array.shape, "dense"
         size = array.size * numpy_type(scalar).itemsize
-    _check(path, section, version, dtype, shape, encoding, size)
+    check_tensor(path, section, version, dtype, shape, encoding, size)
     return _Stored(
         name=raw,
         dtype=OAM_DTYPES[dtype].oam_code,
@@ -295,7 +295,7 @@ def _tensor(name: Any, value: Any, path: str, section: str, version: int) -> _St
     )
 
 
-def _check(path: str, section: str, version: int, dtype: str, shape: Any, encoding: str, size: int) -> None:
+def check_tensor(path: str, section: str, version: int, dtype: str, shape: Any, encoding: str, size: int) -> None:
     """Refuse what a reader would refuse of a tensor."""
     if dtype not in OAM_DTYPES:
         raise ArgumentError(f"dtype {shorten(repr(dtype))} is none of {', '.join(OAM_DTYPES)}", path)

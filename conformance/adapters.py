@@ -1,0 +1,631 @@
+"""Adapters: how the runner talks to an implementation.
+
+An implementation is a command that is run once for each case, a *batch* command that answers for many cases, or a
+Python callable. Whatever it is, a worker turns what it does with one case into one ``Answer``.
+
+What the end of a command means:
+
+- exit status 0: accepted. A decoder must have printed one JSON object, or the answer is garbage;
+- exit status 1: rejected. But a runtime that dies of an uncaught exception may exit with 1 too (Python, Java and
+  Node.js do), and that is no rejection. So exit status 1 with such a runtime's last words on standard error, and
+  without an error object on standard output, is a crash;
+- any other exit status, a signal: a crash. No end in time, output without end: outcomes of their own.
+
+Every command runs in a session of its own and is killed as a group: nothing that it started outlives its answer, and
+nothing at all outlives the run. Standard output and error are read as they come, up to a limit, so that neither a full
+pipe nor a runaway command can do harm. Standard input is the golden file itself, not a pipe that somebody has to feed.
+This needs a POSIX system.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, Final, Protocol
+
+from ..errors import ArgumentError, CheckpointError, FormatError
+from ..neutral import dump_json, parse_json
+from ..text import printable, shorten
+from .outcome_report import CRASH, FLOOD, GARBAGE, TIMEOUT
+
+__all__ = [
+    "Adapter",
+    "AdapterError",
+    "Answer",
+    "BatchDecoder",
+    "CallableDecoder",
+    "CallableEncoder",
+    "CommandDecoder",
+    "CommandEncoder",
+    "Processes",
+    "Task",
+    "Worker",
+]
+
+ACCEPTED: Final = "accepted"
+REJECTED: Final = "rejected"
+
+_PLACE: Final = "{}"  # where a command wants the path
+_SHOWN: Final = 400  # characters of a command's output that are kept for people
+_STDERR_LIMIT: Final = 65536  # bytes; of what is longer, the end is kept
+_POLL: Final = 0.01  # seconds between two looks whether a process has ended while its pipes are open
+_FAREWELL: Final = 5.0  # seconds that a batch command has to end after its last answer
+
+# How runtimes announce an uncaught exception before they exit with status 1.
+_LAST_WORDS: Final = {
+    "Python": re.compile(rb"^Traceback \(most recent call last\):", re.MULTILINE),
+    "Java": re.compile(rb'^Exception in thread "', re.MULTILINE),
+    "Node.js": re.compile(rb"^Node\.js v[0-9.]+\s*\Z", re.MULTILINE),
+}
+
+
+class AdapterError(CheckpointError):
+    """A command cannot be run at all: it is the environment that is wrong, not the implementation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One question to an implementation.
+
+    ``path`` is the file that it gets, ``suffix`` how the name of a file that it writes ends, ``timeout`` is in
+    seconds, and ``limit`` the number of bytes beyond which its output is a flood.
+    """
+
+    path: Path
+    suffix: str = ""
+    timeout: float
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an implementation did with one case.
+
+    ``kind`` is ``accepted`` (with ``document`` or ``data``), ``rejected`` (with ``rule`` if one was named) or one of the
+    misbehaviours. ``detail`` says it in words; ``ended``, ``stdout`` and ``stderr`` help to find out why. All text is
+    escaped and short.
+    """
+
+    kind: str
+    detail: str
+    document: Any = None
+    data: bytes = b""
+    rule: str = ""
+    ended: str = ""
+    stdout: str = ""
+    stderr: str = ""
+
+
+class Worker(Protocol):
+    """Asks one implementation, one case at a time."""
+
+    def ask(self, task: Task) -> Answer:
+        """Return the answer to one case."""
+
+    def close(self) -> str:
+        """End the work; return a note on what went wrong with that, or an empty string."""
+
+
+class Adapter(Protocol):
+    """One implementation in one direction. ``description`` is escaped text."""
+
+    description: str
+    # Whether a worker's answer may depend on what it was asked before: then the order of its cases must not vary.
+    stateful: bool
+
+    def worker(self, processes: Processes) -> Worker:
+        """Return a new worker, whose processes are started through ``processes``."""
+
+
+# --- processes ------------------------------------------------------------------------------------------------------
+
+ENDED: Final = "ended"
+ANSWERED: Final = "answered"
+
+
+class Child:
+    """A running command and what it has printed."""
+
+    def __init__(self, words: list[str], stdin: int | IO[bytes]) -> None:
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self._selector = selectors.DefaultSelector()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  # to run the command given is what this is for
+                words,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._selector.close()
+            raise AdapterError(f"cannot run {printable(words[0])}: {error.strerror or error}") from None
+        for pipe, text in ((self._process.stdout, self.stdout), (self._process.stderr, self.stderr)):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe.fileno(), selectors.EVENT_READ, text)
+
+    def send(self, line: bytes) -> None:
+        """Write to standard input. That the command does not read it shows in its answer."""
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        with suppress(BrokenPipeError, BlockingIOError):
+            os.write(self._process.stdin.fileno(), line)
+
+    def close_stdin(self) -> None:
+        """Let the command see the end of its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def wait(self, deadline: float, limit: int, *, for_line: bool = False) -> str:
+        """Read until the command has ended, or until it has answered with a line; return what happened first."""
+        while True:
+            if for_line and b"\n" in self.stdout:
+                return ANSWERED
+            if len(self.stdout) > limit:
+                return FLOOD
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return TIMEOUT
+            open_pipes = self._read(min(remaining, _POLL))
+            if self._has_ended():
+                # What is left in the pipes was written before the end. Something that left the group may hold them
+                # open for ever, so this does not wait for their ends.
+                self.signal_group()
+                while len(self.stdout) <= limit and time.monotonic() < deadline and self._read(0):
+                    pass
+                if len(self.stdout) > limit:
+                    return FLOOD
+                return ANSWERED if for_line and b"\n" in self.stdout else ENDED
+            if not open_pipes:
+                time.sleep(_POLL / 10)
+
+    def _read(self, patience: float) -> bool:
+        """Read once from each pipe that has something; return whether it is worth to try again at once."""
+        if not self._selector.get_map():
+            return False
+        ready = self._selector.select(patience)
+        for key, _ in ready:
+            try:
+                chunk = os.read(key.fd, 65536)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                self._selector.unregister(key.fd)
+            key.data.extend(chunk)
+        del self.stderr[:-_STDERR_LIMIT]
+        return bool(ready) if patience == 0 else True
+
+    def _has_ended(self) -> bool:
+        # Left a zombie until it is closed, so that the number of its group cannot pass to another process.
+        if hasattr(os, "waitid"):
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return self._process.poll() is not None
+
+    def signal_group(self) -> None:
+        """Kill the command and all that it started."""
+        with suppress(ProcessLookupError, PermissionError):  # the latter is what macOS says of a zombie
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def reap(self) -> int:
+        """Kill what is left, free everything, and return the exit status (negative: the signal)."""
+        self.signal_group()
+        status = self._process.wait()
+        self._selector.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+        return status
+
+
+class Processes:
+    """The processes of one run. Leaving the ``with`` block, for whatever reason, kills those that are still alive."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._alive: set[Child] = set()
+        self.stopped = False
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, words: list[str], stdin: int | IO[bytes]) -> Child:
+        """Start a command; AdapterError if it cannot be run."""
+        with self._lock:
+            if self.stopped:
+                raise AdapterError("the run was stopped")
+            child = Child(words, stdin)
+            self._alive.add(child)
+            return child
+
+    def end(self, child: Child) -> int:
+        """Kill a command if it still runs; return its exit status."""
+        with self._lock:  # first out of reach of stop(): once reaped, its number may belong to another process
+            self._alive.discard(child)
+        return child.reap()
+
+    def stop(self) -> None:
+        """Start nothing more, and kill all that runs. Those who wait for a process see it end."""
+        with self._lock:
+            self.stopped = True
+            for child in self._alive:
+                child.signal_group()
+
+
+# --- what a command's end means -------------------------------------------------------------------------------------
+
+
+def _words(command: str, role: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise AdapterError(f"the {role} command cannot be split into words: {str(error).lower()}") from None
+    if not words:
+        raise AdapterError(f"the {role} command is empty")
+    if shutil.which(words[0]) is None:
+        raise AdapterError(f"the {role} command is not found or not executable: {printable(words[0])}")
+    return words
+
+
+def _place(words: list[str], path: Path) -> list[str]:
+    return [word.replace(_PLACE, os.fspath(path)) for word in words]
+
+
+def _takes_path(words: list[str]) -> bool:
+    return any(_PLACE in word for word in words)
+
+
+def _excerpt(raw: bytes | bytearray, *, end: bool = False) -> str:
+    """Return the beginning of some output, or its end, as text that may be shown."""
+    part = bytes(raw[-_SHOWN:] if end else raw[:_SHOWN]).decode("utf-8", "backslashreplace").strip()
+    return ("..." if end and len(raw) > _SHOWN else "") + printable(part) + ("..." if not end and len(raw) > _SHOWN else "")
+
+
+def _status_text(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"killed by signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+def _misbehaviour(how: str, status: int, child: Child, task: Task) -> Answer | None:
+    """Return the answer of a command that neither accepted nor rejected, or None."""
+    seen = {"stdout": _excerpt(child.stdout), "stderr": _excerpt(child.stderr, end=True)}
+    if how == TIMEOUT:
+        return Answer(kind=TIMEOUT, detail=f"no answer within {task.timeout:g} s", ended="killed by the runner", **seen)
+    if how == FLOOD:
+        detail = f"more than {task.limit} bytes on standard output"
+        return Answer(kind=FLOOD, detail=detail, ended="killed by the runner", **seen)
+    ended = _status_text(status)
+    detail = ended
+    if status == 1:
+        runtime = next((name for name, words in _LAST_WORDS.items() if words.search(child.stderr)), None)
+        if runtime is None or _error_object(bytes(child.stdout)) is not None:
+            return None
+        detail = f"exit status 1 after an uncaught exception in {runtime}"
+    elif status == 0:
+        return None
+    if seen["stderr"]:
+        detail += f"; standard error ends: {_last_line(child.stderr)}"
+    return Answer(kind=CRASH, detail=detail, ended=ended, **seen)
+
+
+def _last_line(raw: bytes | bytearray) -> str:
+    lines = bytes(raw).decode("utf-8", "backslashreplace").strip().split("\n")
+    return shorten(printable(lines[-1].strip()), 160)
+
+
+def _error_object(stdout: bytes) -> dict[str, Any] | None:
+    try:
+        value = parse_json(stdout)
+    except ArgumentError:
+        return None
+    error = value.get("error") if isinstance(value, dict) else None
+    return error if isinstance(error, dict) else None
+
+
+def _rejection(error: dict[str, Any] | None, instead: str) -> Answer:
+    """Return the answer that an error object makes; ``instead`` is what to say if there is no such object."""
+    if error is None:
+        return Answer(kind=REJECTED, detail=f"rejected: {instead}" if instead else "rejected")
+    parts = [shorten(printable(str(error[key])), 160) for key in ("rule", "message") if error.get(key) is not None]
+    if type(error.get("offset")) is int:
+        parts.append(f"at byte {error['offset']}")
+    rule = error.get("rule")
+    detail = "rejected: " + ", ".join(parts) if parts else "rejected"
+    return Answer(kind=REJECTED, detail=detail, rule=shorten(printable(rule), 80) if isinstance(rule, str) else "")
+
+
+def _garbage(detail: str) -> Answer:
+    return Answer(kind=GARBAGE, detail=detail)
+
+
+def _accepted(document: Any) -> Answer:
+    if not isinstance(document, dict):
+        return _garbage("accepted, but what was printed is not a JSON object")
+    if "error" in document and "format" not in document:
+        return _garbage("accepted, but what was printed is an error object: a rejection is exit status 1")
+    return Answer(kind=ACCEPTED, detail="accepted", document=document)
+
+
+# --- commands, one process for each case ----------------------------------------------------------------------------
+
+
+class CommandDecoder:
+    """A decoder that is run once for each case: ``command`` as a shell would split it, ``{}`` standing for the file."""
+
+    stateful = False
+
+    def __init__(self, command: str) -> None:
+        self._words = _words(command, "decoder")
+        self.description = printable(command)
+
+    def worker(self, processes: Processes) -> Worker:
+        """Return a new worker."""
+        return _CommandWorker(processes, self._ask)
+
+    def _ask(self, processes: Processes, task: Task) -> Answer:
+        child, how, status = _run(processes, self._words, task, task.path)
+        answer = _misbehaviour(how, status, child, task)
+        if answer is None:
+            answer = _decoded(bytes(child.stdout)) if status == 0 else _refused(child)
+        return _with_output(answer, child, status)
+
+
+class CommandEncoder:
+    """An encoder that is run once for each case: ``{}`` stands for the file to write, which else goes to its output."""
+
+    stateful = False
+
+    def __init__(self, command: str) -> None:
+        self._words = _words(command, "encoder")
+        self.description = printable(command)
+
+    def worker(self, processes: Processes) -> Worker:
+        """Return a new worker."""
+        return _CommandWorker(processes, self._ask)
+
+    def _ask(self, processes: Processes, task: Task) -> Answer:
+        with tempfile.TemporaryDirectory(prefix="ckptspec-") as directory:
+            output = Path(directory, f"encoded{task.suffix}") if _takes_path(self._words) else None
+            child, how, status = _run(processes, self._words, task, output, always_feed=True)
+            answer = _misbehaviour(how, status, child, task)
+            if answer is None and status == 0:
+                answer = _written(bytes(child.stdout) if output is None else output, task)
+        return _with_output(answer or _refused(child), child, status)
+
+
+@dataclass(frozen=True, slots=True)
+class _CommandWorker:
+    processes: Processes
+    run: Callable[[Processes, Task], Answer]
+
+    def ask(self, task: Task) -> Answer:
+        return self.run(self.processes, task)
+
+    def close(self) -> str:
+        return ""
+
+
+def _run(
+    processes: Processes, words: list[str], task: Task, path: Path | None, *, always_feed: bool = False
+) -> tuple[Child, str, int]:
+    """Run a command to its end; return it, how it ended and its exit status."""
+    placed = path is not None and _takes_path(words)
+    with open(os.devnull if placed and not always_feed else task.path, "rb") as stdin:
+        child = processes.start(_place(words, path) if path is not None else words, stdin)
+    try:
+        how = child.wait(time.monotonic() + task.timeout, task.limit)
+    finally:
+        status = processes.end(child)
+    return child, how, status
+
+
+def _decoded(stdout: bytes) -> Answer:
+    try:
+        return _accepted(parse_json(stdout))
+    except ArgumentError as error:
+        return _garbage(f"accepted, but what was printed is not a document: {error}")
+
+
+def _refused(child: Child) -> Answer:
+    error = _error_object(bytes(child.stdout)) or _error_object(bytes(child.stderr))
+    return _rejection(error, _last_line(child.stdout) or _last_line(child.stderr))
+
+
+def _written(output: bytes | Path, task: Task) -> Answer:
+    if isinstance(output, Path):
+        try:
+            if not stat.S_ISREG(os.lstat(output).st_mode):
+                return _garbage("accepted, but what was written is not a regular file")
+            with open(output, "rb") as file:
+                output = file.read(task.limit + 1)
+        except OSError as error:
+            return _garbage(f"accepted, but the file to write cannot be read: {error.strerror}")
+        if len(output) > task.limit:
+            return Answer(kind=FLOOD, detail=f"wrote a file of more than {task.limit} bytes")
+    return Answer(kind=ACCEPTED, detail=f"wrote {len(output)} bytes", data=output)
+
+
+def _with_output(answer: Answer, child: Child, status: int) -> Answer:
+    if answer.ended:
+        return answer
+    output = _excerpt(child.stdout)
+    return replace(answer, ended=_status_text(status), stdout=output, stderr=_excerpt(child.stderr, end=True))
+
+
+# --- batch commands -------------------------------------------------------------------------------------------------
+
+
+class BatchDecoder:
+    """A decoder that reads paths, one a line, and prints one line of JSON for each.
+
+    It is started once for each worker, and again after each crash, time-out or garbage. The end of its standard input
+    is to end it.
+    """
+
+    stateful = True
+
+    def __init__(self, command: str) -> None:
+        self._words = _words(command, "decoder")
+        if _takes_path(self._words):
+            raise AdapterError("a batch command reads the paths from standard input: it has no {}")
+        self.description = f"{printable(command)} (batch)"
+
+    def worker(self, processes: Processes) -> Worker:
+        """Return a new worker."""
+        return _BatchWorker(processes, self._words)
+
+
+@dataclass(slots=True)
+class _BatchWorker:
+    processes: Processes
+    words: list[str]
+    child: Child | None = field(default=None, init=False)
+
+    def ask(self, task: Task) -> Answer:
+        if self.child is None:
+            self.child = self.processes.start(self.words, subprocess.PIPE)
+        child = self.child
+        child.stderr.clear()
+        try:
+            child.send(os.fsencode(task.path) + b"\n")
+            how = child.wait(time.monotonic() + task.timeout, task.limit, for_line=True)
+        except BaseException:
+            self._end()
+            raise
+        if how == ANSWERED:
+            return self._answered(child, task)
+        status = self._end()
+        answer = _misbehaviour(how, status, child, task)
+        if answer is None:
+            answer = _with_output(Answer(kind=CRASH, detail=_status_text(status)), child, status)
+        if answer.kind == CRASH:
+            answer = replace(answer, detail=f"the batch command ended without an answer: {answer.detail}")
+        return answer
+
+    def _answered(self, child: Child, task: Task) -> Answer:
+        line, _, rest = bytes(child.stdout).partition(b"\n")
+        answer = _batch_answer(line, os.fspath(task.path))
+        shown = {"stdout": _excerpt(line), "stderr": _excerpt(child.stderr, end=True)}
+        child.stdout[:] = rest
+        if answer.kind == GARBAGE:  # out of step, perhaps: only a new process is known to be in step
+            self._end()
+        return replace(answer, ended="still running", **shown)
+
+    def _end(self) -> int:
+        assert self.child is not None
+        child, self.child = self.child, None
+        return self.processes.end(child)
+
+    def close(self) -> str:
+        if self.child is None:
+            return ""
+        child = self.child
+        child.close_stdin()
+        how = child.wait(time.monotonic() + _FAREWELL, _STDERR_LIMIT)
+        status = self._end()
+        if how != ENDED:
+            return "the batch command did not end after the end of its standard input, and was killed"
+        if status != 0:
+            return f"the batch command ended badly after its last answer: {_status_text(status)}"
+        return "the batch command printed more lines than it was asked for" if child.stdout else ""
+
+
+def _batch_answer(line: bytes, path: str) -> Answer:
+    try:
+        value = parse_json(line)
+    except ArgumentError as error:
+        return _garbage(f"a line that is no answer: {error}")
+    if not isinstance(value, dict) or not isinstance(value.get("path"), str):
+        return _garbage("a line that is no answer: not an object with a path")
+    if value["path"] != path:
+        found, asked = (shorten(printable(os.path.basename(name))) for name in (value["path"], path))
+        return _garbage(f"an answer about '{found}' when asked about '{asked}'")
+    if value.keys() == {"path", "document"}:
+        return _accepted(value["document"])
+    if value.keys() == {"path", "error"}:
+        return _rejection(value["error"] if isinstance(value["error"], dict) else None, "")
+    return _garbage("a line that is no answer: beside the path there must be either a document or an error")
+
+
+# --- Python callables -----------------------------------------------------------------------------------------------
+
+
+class CallableDecoder:
+    """A decoder in this process, ``bytes -> neutral document``. FormatError and ArgumentError are rejections.
+
+    Any other exception is a crash. There is no time-out: nothing can stop a function from outside.
+    """
+
+    stateful = False
+
+    def __init__(self, decode: Callable[[bytes], Any], description: str) -> None:
+        self._decode = decode
+        self.description = description
+
+    def worker(self, _processes: Processes) -> Worker:
+        """Return a new worker."""
+        return _CallableWorker(self._ask)
+
+    def _ask(self, task: Task) -> Answer:
+        document = self._decode(task.path.read_bytes())
+        try:
+            return _accepted(parse_json(dump_json(document)))  # as every other decoder's: through JSON
+        except (ArgumentError, TypeError, ValueError) as error:
+            return _garbage(f"accepted, but what was returned is not a document: {printable(str(error))}")
+
+
+class CallableEncoder:
+    """An encoder in this process, ``neutral document -> bytes``; see CallableDecoder."""
+
+    stateful = False
+
+    def __init__(self, encode: Callable[[Any], bytes], description: str) -> None:
+        self._encode = encode
+        self.description = description
+
+    def worker(self, _processes: Processes) -> Worker:
+        """Return a new worker."""
+        return _CallableWorker(self._ask)
+
+    def _ask(self, task: Task) -> Answer:
+        return _written(self._encode(parse_json(task.path.read_bytes())), task)
+
+
+@dataclass(frozen=True, slots=True)
+class _CallableWorker:
+    call: Callable[[Task], Answer]
+
+    def ask(self, task: Task) -> Answer:
+        try:
+            return self.call(task)
+        except FormatError as error:
+            return Answer(kind=REJECTED, detail=f"rejected: {error}", rule=error.rule)
+        except ArgumentError as error:
+            return Answer(kind=REJECTED, detail=f"rejected: {printable(str(error))}")
+        except Exception as error:
+            return Answer(kind=CRASH, detail=f"uncaught {type(error).__name__}: {shorten(printable(str(error)), 160)}")
+
+    def close(self) -> str:
+        return ""

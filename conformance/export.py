@@ -1,0 +1,22 @@
+"""Copy golden files out of the package, for those who run them without it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from .catalogue import MANIFEST, VECTORS, Case
+
+__all__ = ["export"]
+
+
+def export(cases: Iterable[Case], directory: str | os.PathLike[str]) -> None:
+    """Write the cases' files, what is expected of them and the manifest below ``directory``, as ``vectors`` has them."""
+    target = Path(directory)
+    target.mkdir(parents=True, exist_ok=True)
+    for case in cases:
+        for name in (case.file, case.expected):
+            (target / name).parent.mkdir(exist_ok=True)
+            (target / name).write_bytes((VECTORS / name).read_bytes())
+    (target / MANIFEST.name).write_bytes(MANIFEST.read_bytes())

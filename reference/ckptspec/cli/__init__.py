@@ -1,0 +1,141 @@
+"""The command line: ``ckptspec VERB ...``.
+
+Exit status: 0 all good; 1 a file was refused or differs; 2 usage or environment. What a verb needs is imported when the
+verb runs, so that a small file is decoded in little more than the time that numpy takes to start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from .. import __version__
+from ..errors import CheckpointError
+from ..text import printable
+
+__all__ = ["build_parser", "main"]
+
+_EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or environment."
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; the documentation is generated from it."""
+    parser = argparse.ArgumentParser(
+        prog="ckptspec", description="Read, write, check, explain and compare training checkpoints.", epilog=_EPILOG
+    )
+    parser.add_argument("--version", action="version", version=f"ckptspec {__version__}")
+    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, run: str, summary: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=summary, description=summary, epilog=_EPILOG)
+        made.set_defaults(run=run)
+        return made
+
+    _add_looking(verb)
+    _add_documents(verb)
+    _add_rewriting(verb)
+    _add_suite(verb)
+    return parser
+
+
+Adder = Callable[[str, str, str], argparse.ArgumentParser]
+
+
+def _add_looking(verb: Adder) -> None:
+    made = verb("validate", "looking:validate", "Report everything that is wrong with files.")
+    made.add_argument("files", nargs="+", metavar="FILE", help="a file; - is standard input")
+    made.add_argument("--strict", action="store_true", help="fail on canonical findings too")
+    made.add_argument("--format", help="do not recognise the format, take this one")
+    made.add_argument("--quiet", "-q", action="store_true", help="only say which files are refused")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+    made = verb("inspect", "looking:inspect", "Show what is in a file, as far as it can be read.")
+    made.add_argument("file", metavar="FILE", help="a file; - is standard input")
+    made.add_argument("--hex", action="store_true", help="show the bytes, field by field")
+    made.add_argument("--only", metavar="PATH", default="", help="with --hex: only fields whose path begins so")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+    made = verb("explain", "looking:explain", "Explain a rule, or list all of them.")
+    made.add_argument("rule", nargs="?", metavar="RULE", help="an id such as OAM-SEC-OVERLAP; none: list them")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_documents(verb: Adder) -> None:
+    made = verb("decode", "documents:decode", "Print the neutral document of a file as JSON.")
+    made.add_argument("file", nargs="?", default="-", metavar="FILE", help="a file; - (the default) is standard input")
+    made.add_argument("--batch", action="store_true", help="read paths, one a line, and print one JSON line for each")
+    made.add_argument("--indent", action="store_true", help="print JSON for people")
+
+    made = verb("encode", "documents:encode", "Write the file that a neutral document describes.")
+    made.add_argument("document", nargs="?", default="-", metavar="DOCUMENT", help="a JSON file; - is standard input")
+    made.add_argument("output", nargs="?", default="-", metavar="FILE", help="where to; - is standard output")
+
+
+def _add_rewriting(verb: Adder) -> None:
+    made = verb("salvage", "rewriting:salvage", "Write what survives in a damaged file into a new valid one.")
+    made.add_argument("source", metavar="SRC")
+    made.add_argument("target", metavar="DST")
+    made.add_argument("--intact-only", action="store_true", help="leave out what no checksum proves")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+    made = verb("canonicalize", "rewriting:canonicalize", "Rewrite a file in the newest version and canonical layout.")
+    made.add_argument("source", metavar="SRC")
+    made.add_argument("target", metavar="DST")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+    made = verb("quantize", "rewriting:quantize", "Quantize the f32 weights of rank 2 and more; drops the optimizer.")
+    made.add_argument("source", metavar="SRC")
+    made.add_argument("target", metavar="DST")
+    made.add_argument("encoding", choices=("q4", "q8"), help="4 or 8 bits an element")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_suite(verb: Adder) -> None:
+    made = verb("vectors", "suite:vectors", "List the golden files of the conformance suite, or export them.")
+    made.add_argument("action", choices=("list", "export"))
+    made.add_argument("directory", nargs="?", metavar="DIR", help="export: where to")
+    made.add_argument("--format", help="only this format")
+    made.add_argument("--rule", help="only cases of this rule")
+    made.add_argument("--tag", help="only cases with this tag")
+    made.add_argument("--verdict", choices=("valid", "invalid", "acceptable"), help="only cases of this verdict")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+    from .suite import add_conform_arguments
+
+    add_conform_arguments(verb("conform", "suite:conform", "Run the conformance suite against an implementation."))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to stop
+    args = build_parser().parse_args(argv)
+    module, function = args.run.split(":")
+    try:
+        import importlib
+
+        status: int = getattr(importlib.import_module(f".{module}", __package__), function)(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
+    except KeyboardInterrupt:
+        print("ckptspec: interrupted", file=sys.stderr)
+        return 130
+    except CheckpointError as error:
+        print(f"ckptspec: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"ckptspec: {os_error(error)}", file=sys.stderr)
+        return 2
+    return status
+
+
+def os_error(error: OSError) -> str:
+    """Return an error of the system as one plain line."""
+    name = error.filename if isinstance(error.filename, str) else None
+    what = error.strerror or str(error)
+    return f"{printable(name)}: {what}" if name else what

@@ -1,0 +1,73 @@
+"""Verbs of the conformance protocol: decode and encode."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from .. import neutral
+from ..errors import FormatError
+from ..formats import format_of, module_of
+from . import os_error
+from .io import open_argument
+
+__all__ = ["decode", "encode"]
+
+
+def decode(args: argparse.Namespace) -> int:
+    """Print the document and return 0, or print ``{"error": ...}`` and return 1."""
+    if args.batch:
+        return _batch()
+    answer = _answer(args.file)
+    if "error" in answer:
+        print(neutral.dump_json(answer))
+        print(f"ckptspec: {answer['error']['message']}", file=sys.stderr)
+        return 1
+    document = answer["document"]
+    print(json.dumps(document, indent=2) if args.indent else neutral.dump_json(document))
+    return 0
+
+
+def _answer(name: str) -> dict[str, Any]:
+    with open_argument(name) as source:
+        try:
+            return {"document": module_of(format_of(source)).decode(source)}
+        except FormatError as error:
+            return {"error": {"rule": error.rule, "offset": error.offset, "path": error.path, "message": str(error)}}
+
+
+def _batch() -> int:
+    for line in sys.stdin.buffer:
+        path = os.fsdecode(line.rstrip(b"\r\n"))
+        if not path:
+            continue
+        try:
+            answer = _answer(path)
+        except OSError as error:  # an answer is owed; that the file cannot be read is no verdict on its content
+            print(f"ckptspec: {os_error(error)}", file=sys.stderr)
+            return 2
+        print(neutral.dump_json({"path": path, **answer}), flush=True)
+    return 0
+
+
+def encode(args: argparse.Namespace) -> int:
+    """Write the file and return 0; a document that is refused raises ArgumentError, which makes 1."""
+    from .. import encode as encode_document
+    from ..publish import publishing
+
+    with open_argument(args.document) as source:
+        document = neutral.parse_json(source.read(0, source.size))
+    data = encode_document(document)
+    if args.output != "-":
+        with publishing(args.output) as draft:
+            draft.write(data)
+    elif sys.stdout.isatty():
+        print("ckptspec: a terminal cannot show the bytes; name a file", file=sys.stderr)
+        return 2
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    return 0

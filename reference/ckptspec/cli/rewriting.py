@@ -1,0 +1,79 @@
+"""Verbs that write a new file from an old one: salvage, canonicalize, quantize."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from .. import load, oam, save
+from ..formats import format_of, module_of
+from ..terminal import Style, columns
+from ..text import count, printable
+from .io import open_argument, print_json
+
+__all__ = ["canonicalize", "quantize", "salvage"]
+
+
+def salvage(args: argparse.Namespace) -> int:
+    """Write what survives; 0 once it is written, 1 if nothing could be."""
+    with open_argument(args.source) as source:
+        model, survivors, report = module_of(format_of(source)).salvage(source, args.intact_only)
+        save(args.target, model)
+    states: dict[str, int] = {}
+    for item in survivors:
+        states[item.state] = states.get(item.state, 0) + 1
+    if args.json:
+        parts = [item.to_json() for item in survivors]
+        print_json({"source": args.source, "target": args.target, "damaged": not report.ok, "parts": parts})
+        return 0
+    name = printable(args.target)
+    if report.ok:
+        print(f"{name}: written; nothing was damaged")
+        return 0
+    print(f"{name}: written; of sections and tensors {', '.join(f'{states[key]} {key}' for key in states)}")
+    rows = [
+        [
+            f"  {item.state}",
+            f"{item.path} '{printable(item.name)}'" if item.what == "tensor" else item.path,
+            printable(item.reason),
+        ]
+        for item in survivors
+        if item.state != "intact"
+    ]
+    print(*columns(rows), sep="\n")
+    if states.get("unverified"):
+        print(
+            Style(sys.stdout).dim("  unverified: readable, but a byte of its section is wrong, and none can say which")
+        )
+    return 0
+
+
+def canonicalize(args: argparse.Namespace) -> int:
+    """Rewrite a file in the newest version and canonical layout."""
+    model = load(args.source)
+    save(args.target, model)
+    return _written(args, {"from_version": model.version}, f"rewritten from version {model.version}")
+
+
+def quantize(args: argparse.Namespace) -> int:
+    """Quantize the weights of a file."""
+    model = load(args.source)
+    made = oam.quantize(model, args.encoding)
+    kept = sum(1 for name in made.weights if not isinstance(made.weights[name], oam.QuantizedTensor))
+    done = len(made.weights) - kept
+    save(args.target, made)
+    dropped = "; the optimizer is dropped" if model.optimizer is not None else ""
+    facts = {"quantized": done, "kept": kept, "optimizer_dropped": model.optimizer is not None}
+    return _written(args, facts, f"{count(done, 'weight')} as {args.encoding}, {kept} kept{dropped}")
+
+
+def _written(args: argparse.Namespace, facts: dict[str, Any], line: str) -> int:
+    before, after = os.stat(args.source).st_size, os.stat(args.target).st_size
+    if args.json:
+        sizes = {"source_size": before, "target_size": after}
+        print_json({"source": args.source, "target": args.target, **sizes, **facts})
+    else:
+        print(f"{printable(args.target)}: {line}; {before} bytes before, {after} now")
+    return 0

@@ -1,0 +1,55 @@
+"""Verbs of the conformance suite: vectors and conform."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..terminal import columns
+from ..text import count, printable
+from .io import print_json
+
+__all__ = ["add_conform_arguments", "conform", "vectors"]
+
+
+def add_conform_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the runner's own arguments."""
+    from ..conformance.runner import add_arguments
+
+    add_arguments(parser)
+
+
+def conform(args: argparse.Namespace) -> int:
+    """Run the suite."""
+    from ..conformance.runner import main
+
+    return main(args)
+
+
+def vectors(args: argparse.Namespace) -> int:
+    """List or export golden files."""
+    from ..conformance.catalogue import load_suite
+
+    cases = [
+        case
+        for case in load_suite().cases
+        if args.format in (None, case.format)
+        and args.verdict in (None, case.verdict)
+        and (args.rule is None or args.rule.upper() in case.rules)
+        and (args.tag is None or args.tag in case.tags)
+    ]
+    if args.action == "export":
+        if args.directory is None:
+            print("ckptspec: vectors export needs a directory", file=sys.stderr)
+            return 2
+        from ..conformance.export import export
+
+        export(cases, args.directory)
+        print(f"{printable(args.directory)}: {count(len(cases), 'case')} and manifest.json")
+    elif args.json:
+        print_json([case.to_json() for case in cases])
+    else:
+        rows = [[case.id, case.verdict, ",".join(case.rules) or "-", case.title] for case in cases]
+        print(*columns(rows), sep="\n")
+        print(count(len(cases), "case"))
+    return 0

@@ -1,0 +1,121 @@
+"""Which format a file has: told from its content, never from its name.
+
+A format's module offers the functions of ``FormatModule``; everything that works on any file goes through here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Protocol, cast
+
+from .errors import ArgumentError, FormatError
+from .findings import Finding, Report, Survivor
+from .regions import Region
+from .source import Source
+
+__all__ = ["FORMATS", "FormatModule", "describe", "module_of", "recognise", "unrecognised"]
+
+FORMATS: Final = ("oam",)
+_HEAD: Final = 4096  # bytes that recognition looks at
+
+
+class FormatModule(Protocol):
+    """What the module of a format offers."""
+
+    def recognises(self, head: bytes, size: int) -> bool: ...
+    def read(self, source: Source, *, verify: bool = True) -> Any: ...
+    def decode(self, source: Source) -> dict[str, Any]: ...
+    def encode(self, document: Mapping[str, Any]) -> bytes: ...
+    def validate(self, source: Source) -> Report: ...
+    def inspect(self, source: Source) -> tuple[Report, dict[str, Any]]: ...
+    def regions(self, source: Source) -> Iterator[Region]: ...
+    def salvage(self, source: Source, intact_only: bool) -> tuple[Any, list[Survivor], Report]: ...
+
+
+def module_of(format: str) -> FormatModule:
+    """Return the module of a format; ArgumentError if there is no such format."""
+    if format not in FORMATS:
+        raise ArgumentError(f"found {format!r}, expected one of {', '.join(FORMATS)}", "format")
+    return cast(FormatModule, importlib.import_module(f".{format}", __package__))
+
+
+def recognise(source: Source) -> str | None:
+    """Return the format of a source, or None if it is none that the library reads."""
+    head = bytes(source.read(0, min(_HEAD, source.size)))
+    return next((name for name in FORMATS if module_of(name).recognises(head, source.size)), None)
+
+
+def unrecognised(source: Source) -> Finding:
+    """Return the finding about a source of no known format."""
+    return Finding(
+        rule="ANY-FILE-FORMAT",
+        offset=0,
+        length=min(source.size, 8),
+        path="",
+        found=describe(bytes(source.read(0, min(_HEAD, source.size))), source.size),
+        expected=f"a file of the format {' or '.join(FORMATS)}",
+    )
+
+
+def format_of(source: Source) -> str:
+    """Return the format of a source; FormatError, saying what the file looks like, if it is none of ours."""
+    known = recognise(source)
+    if known is None:
+        raise FormatError(unrecognised(source), source.name)
+    return known
+
+
+_SIGNATURES: Final = (
+    (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer; the file itself was not fetched (git lfs pull)"),
+    (b"PK\x03\x04", "a ZIP archive, such as a PyTorch checkpoint or a numpy .npz file"),
+    (b"\x80\x02", "a Python pickle, such as an old PyTorch checkpoint"),
+    (b"\x80\x04", "a Python pickle"),
+    (b"\x80\x05", "a Python pickle"),
+    (b"\x1f\x8b", "gzip-compressed data"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard-compressed data"),
+    (b"BZh", "bzip2-compressed data"),
+    (b"\xfd7zXZ", "xz-compressed data"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"GGUF", "a GGUF file"),
+    (b"\x93NUMPY", "a numpy .npy file"),
+    (b"\x89PNG", "a PNG image"),
+    (b"%PDF", "a PDF document"),
+    (b"\x7fELF", "an executable"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"MAO\0", "an .oam file whose magic has its bytes in the wrong order"),
+    (b"\0MAO", "an .oam file whose magic has its bytes in the wrong order"),
+)
+
+
+def describe(head: bytes, size: int) -> str:
+    """Say what a file that begins with ``head`` looks like, for somebody who took it for a checkpoint."""
+    if not size:
+        return "an empty file"
+    for magic, what in _SIGNATURES:
+        if head.startswith(magic):
+            return what
+    if not any(head):
+        return f"{'only' if size <= len(head) else 'at first only'} zero bytes"
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:15].lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "an HTML page, perhaps the error page of a download"
+    if start.startswith(b"<?xml"):
+        return "an XML document"
+    if size >= 9 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
+        return "a safetensors file, which this version does not read yet"
+    if size >= 5 and 0 <= int.from_bytes(head[:4], "big", signed=True) <= size - 4 and head[4:].lstrip()[:1] == b"(":
+        return "an OCANNL checkpoint, which this version does not read yet"
+    if start.startswith((b"{", b"[")):
+        return "JSON text"
+    if b"\0" not in head and _is_text(head):
+        return "text"
+    return f"unknown data that begins with {head[:8].hex(' ')}"
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start >= len(head) - 3  # cut in the middle of a character
+    return True
