@@ -38,7 +38,7 @@ from typing import IO, Any, Final, Protocol
 
 from ..errors import ArgumentError, CheckpointError, FormatError
 from ..neutral import dump_json, parse_json
-from ..text import printable, shorten
+from ..text import count, printable, shorten
 from .outcome_report import CRASH, FLOOD, GARBAGE, TIMEOUT
 
 __all__ = [
@@ -66,7 +66,7 @@ _FAREWELL: Final = 5.0  # seconds that a batch command has to end after its last
 
 # How runtimes announce an uncaught exception before they exit with status 1.
 _LAST_WORDS: Final = {
-    "Python": re.compile(rb"^Traceback \(most recent call last\):", re.MULTILINE),
+    "Python": re.compile(rb"^[ +|]*(?:Exception Group )?Traceback \(most recent call last\):", re.MULTILINE),
     "Java": re.compile(rb'^Exception in thread "', re.MULTILINE),
     "Node.js": re.compile(rb"^Node\.js v[0-9.]+\s*\Z", re.MULTILINE),
 }
@@ -94,8 +94,8 @@ class Task:
 class Answer:
     """What an implementation did with one case.
 
-    ``kind`` is ``accepted`` (with ``document`` or ``data``), ``rejected`` (with ``rule`` if one was named) or one of the
-    misbehaviours. ``detail`` says it in words; ``ended``, ``stdout`` and ``stderr`` help to find out why. All text is
+    ``kind`` is ``accepted`` (with ``document`` or ``data``), ``rejected`` (with ``rule`` if one was named) or a
+    misbehaviour. ``detail`` says it in words; ``ended``, ``stdout`` and ``stderr`` help to find out why. All text is
     escaped and short.
     """
 
@@ -296,38 +296,57 @@ def _takes_path(words: list[str]) -> bool:
 def _excerpt(raw: bytes | bytearray, *, end: bool = False) -> str:
     """Return the beginning of some output, or its end, as text that may be shown."""
     part = bytes(raw[-_SHOWN:] if end else raw[:_SHOWN]).decode("utf-8", "backslashreplace").strip()
-    return ("..." if end and len(raw) > _SHOWN else "") + printable(part) + ("..." if not end and len(raw) > _SHOWN else "")
+    return (
+        ("..." if end and len(raw) > _SHOWN else "")
+        + printable(part)
+        + ("..." if not end and len(raw) > _SHOWN else "")
+    )
 
 
-def _status_text(status: int) -> str:
-    if status >= 0:
-        return f"exit status {status}"
-    try:
-        return f"killed by signal {-status} ({signal.Signals(-status).name})"
-    except ValueError:
-        return f"killed by signal {-status}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    """A command that has ended, or was killed for ``how`` it behaved; a negative ``status`` is a signal."""
 
+    how: str
+    status: int
+    stdout: bytes
+    stderr: bytes
 
-def _misbehaviour(how: str, status: int, child: Child, task: Task) -> Answer | None:
-    """Return the answer of a command that neither accepted nor rejected, or None."""
-    seen = {"stdout": _excerpt(child.stdout), "stderr": _excerpt(child.stderr, end=True)}
-    if how == TIMEOUT:
-        return Answer(kind=TIMEOUT, detail=f"no answer within {task.timeout:g} s", ended="killed by the runner", **seen)
-    if how == FLOOD:
-        detail = f"more than {task.limit} bytes on standard output"
-        return Answer(kind=FLOOD, detail=detail, ended="killed by the runner", **seen)
-    ended = _status_text(status)
-    detail = ended
-    if status == 1:
-        runtime = next((name for name, words in _LAST_WORDS.items() if words.search(child.stderr)), None)
-        if runtime is None or _error_object(bytes(child.stdout)) is not None:
+    def __str__(self) -> str:
+        if self.how != ENDED:
+            return "killed by the runner"
+        if self.status >= 0:
+            return f"exit status {self.status}"
+        try:
+            return f"killed by signal {-self.status} ({signal.Signals(-self.status).name})"
+        except ValueError:
+            return f"killed by signal {-self.status}"
+
+    def misbehaviour(self, task: Task) -> Answer | None:
+        """Return the answer of a command that neither accepted nor rejected, or None if it did."""
+        if self.how == TIMEOUT:
+            return Answer(kind=TIMEOUT, detail=f"no answer within {task.timeout:g} s")
+        if self.how == FLOOD:
+            return Answer(kind=FLOOD, detail=f"more than {task.limit} bytes on standard output")
+        detail = str(self)
+        if self.status == 1:
+            runtime = next((name for name, words in _LAST_WORDS.items() if words.search(self.stderr)), None)
+            if runtime is None or _error_object(self.stdout) is not None:
+                return None
+            detail = f"exit status 1 after an uncaught exception in {runtime}"
+        elif self.status == 0:
             return None
-        detail = f"exit status 1 after an uncaught exception in {runtime}"
-    elif status == 0:
-        return None
-    if seen["stderr"]:
-        detail += f"; standard error ends: {_last_line(child.stderr)}"
-    return Answer(kind=CRASH, detail=detail, ended=ended, **seen)
+        return Answer(kind=CRASH, detail=detail + self.last_words)
+
+    @property
+    def last_words(self) -> str:
+        """How standard error ended, as the rest of a sentence."""
+        return f"; standard error ends: {_last_line(self.stderr)}" if self.stderr.strip() else ""
+
+    def shown_in(self, answer: Answer) -> Answer:
+        """Return ``answer`` with all that may help to find out why it is what it is."""
+        stdout, stderr = _excerpt(self.stdout), _excerpt(self.stderr, end=True)
+        return replace(answer, ended=str(self), stdout=stdout, stderr=stderr)
 
 
 def _last_line(raw: bytes | bytearray) -> str:
@@ -385,11 +404,10 @@ class CommandDecoder:
         return _CommandWorker(processes, self._ask)
 
     def _ask(self, processes: Processes, task: Task) -> Answer:
-        child, how, status = _run(processes, self._words, task, task.path)
-        answer = _misbehaviour(how, status, child, task)
-        if answer is None:
-            answer = _decoded(bytes(child.stdout)) if status == 0 else _refused(child)
-        return _with_output(answer, child, status)
+        placed = _takes_path(self._words)
+        ended = _run(processes, _place(self._words, task.path), task, Path(os.devnull) if placed else task.path)
+        answer = ended.misbehaviour(task) or (_decoded(ended.stdout) if ended.status == 0 else _refused(ended))
+        return ended.shown_in(answer)
 
 
 class CommandEncoder:
@@ -406,13 +424,14 @@ class CommandEncoder:
         return _CommandWorker(processes, self._ask)
 
     def _ask(self, processes: Processes, task: Task) -> Answer:
+        placed = _takes_path(self._words)
         with tempfile.TemporaryDirectory(prefix="ckptspec-") as directory:
-            output = Path(directory, f"encoded{task.suffix}") if _takes_path(self._words) else None
-            child, how, status = _run(processes, self._words, task, output, always_feed=True)
-            answer = _misbehaviour(how, status, child, task)
-            if answer is None and status == 0:
-                answer = _written(bytes(child.stdout) if output is None else output, task)
-        return _with_output(answer or _refused(child), child, status)
+            output = Path(directory, f"encoded{task.suffix}")
+            ended = _run(processes, _place(self._words, output), task, task.path)
+            answer = ended.misbehaviour(task)
+            if answer is None and ended.status == 0:
+                answer = _written_file(output, task) if placed else _written(ended.stdout, task)
+        return ended.shown_in(answer or _refused(ended))
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,18 +446,14 @@ class _CommandWorker:
         return ""
 
 
-def _run(
-    processes: Processes, words: list[str], task: Task, path: Path | None, *, always_feed: bool = False
-) -> tuple[Child, str, int]:
-    """Run a command to its end; return it, how it ended and its exit status."""
-    placed = path is not None and _takes_path(words)
-    with open(os.devnull if placed and not always_feed else task.path, "rb") as stdin:
-        child = processes.start(_place(words, path) if path is not None else words, stdin)
+def _run(processes: Processes, words: list[str], task: Task, stdin_path: Path) -> _Ended:
+    with open(stdin_path, "rb") as stdin:
+        child = processes.start(words, stdin)
     try:
         how = child.wait(time.monotonic() + task.timeout, task.limit)
     finally:
         status = processes.end(child)
-    return child, how, status
+    return _Ended(how=how, status=status, stdout=bytes(child.stdout), stderr=bytes(child.stderr))
 
 
 def _decoded(stdout: bytes) -> Answer:
@@ -448,30 +463,25 @@ def _decoded(stdout: bytes) -> Answer:
         return _garbage(f"accepted, but what was printed is not a document: {error}")
 
 
-def _refused(child: Child) -> Answer:
-    error = _error_object(bytes(child.stdout)) or _error_object(bytes(child.stderr))
-    return _rejection(error, _last_line(child.stdout) or _last_line(child.stderr))
+def _refused(ended: _Ended) -> Answer:
+    error = _error_object(ended.stdout) or _error_object(ended.stderr)
+    return _rejection(error, _last_line(ended.stdout) or _last_line(ended.stderr))
 
 
-def _written(output: bytes | Path, task: Task) -> Answer:
-    if isinstance(output, Path):
-        try:
-            if not stat.S_ISREG(os.lstat(output).st_mode):
-                return _garbage("accepted, but what was written is not a regular file")
-            with open(output, "rb") as file:
-                output = file.read(task.limit + 1)
-        except OSError as error:
-            return _garbage(f"accepted, but the file to write cannot be read: {error.strerror}")
-        if len(output) > task.limit:
-            return Answer(kind=FLOOD, detail=f"wrote a file of more than {task.limit} bytes")
-    return Answer(kind=ACCEPTED, detail=f"wrote {len(output)} bytes", data=output)
+def _written(data: bytes, task: Task) -> Answer:
+    if len(data) > task.limit:
+        return Answer(kind=FLOOD, detail=f"wrote more than {task.limit} bytes")
+    return Answer(kind=ACCEPTED, detail=f"wrote {count(len(data), 'byte')}", data=data)
 
 
-def _with_output(answer: Answer, child: Child, status: int) -> Answer:
-    if answer.ended:
-        return answer
-    output = _excerpt(child.stdout)
-    return replace(answer, ended=_status_text(status), stdout=output, stderr=_excerpt(child.stderr, end=True))
+def _written_file(path: Path, task: Task) -> Answer:
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return _garbage("accepted, but what was written is not a regular file")
+        with open(path, "rb") as file:
+            return _written(file.read(task.limit + 1), task)
+    except OSError as error:
+        return _garbage(f"accepted, but the file to write cannot be read: {error.strerror}")
 
 
 # --- batch commands -------------------------------------------------------------------------------------------------
@@ -512,44 +522,41 @@ class _BatchWorker:
             child.send(os.fsencode(task.path) + b"\n")
             how = child.wait(time.monotonic() + task.timeout, task.limit, for_line=True)
         except BaseException:
-            self._end()
+            self._end(TIMEOUT)
             raise
         if how == ANSWERED:
             return self._answered(child, task)
-        status = self._end()
-        answer = _misbehaviour(how, status, child, task)
-        if answer is None:
-            answer = _with_output(Answer(kind=CRASH, detail=_status_text(status)), child, status)
+        ended = self._end(how)
+        answer = ended.misbehaviour(task) or Answer(kind=CRASH, detail=f"{ended}{ended.last_words}")
         if answer.kind == CRASH:
             answer = replace(answer, detail=f"the batch command ended without an answer: {answer.detail}")
-        return answer
+        return ended.shown_in(answer)
 
     def _answered(self, child: Child, task: Task) -> Answer:
         line, _, rest = bytes(child.stdout).partition(b"\n")
         answer = _batch_answer(line, os.fspath(task.path))
-        shown = {"stdout": _excerpt(line), "stderr": _excerpt(child.stderr, end=True)}
+        answer = replace(answer, stdout=_excerpt(line), stderr=_excerpt(child.stderr, end=True), ended="still running")
         child.stdout[:] = rest
         if answer.kind == GARBAGE:  # out of step, perhaps: only a new process is known to be in step
-            self._end()
-        return replace(answer, ended="still running", **shown)
+            self._end(ANSWERED)
+        return answer
 
-    def _end(self) -> int:
+    def _end(self, how: str) -> _Ended:
         assert self.child is not None
         child, self.child = self.child, None
-        return self.processes.end(child)
+        status = self.processes.end(child)
+        return _Ended(how=how, status=status, stdout=bytes(child.stdout), stderr=bytes(child.stderr))
 
     def close(self) -> str:
         if self.child is None:
             return ""
-        child = self.child
-        child.close_stdin()
-        how = child.wait(time.monotonic() + _FAREWELL, _STDERR_LIMIT)
-        status = self._end()
-        if how != ENDED:
+        self.child.close_stdin()
+        ended = self._end(self.child.wait(time.monotonic() + _FAREWELL, _STDERR_LIMIT))
+        if ended.how != ENDED:
             return "the batch command did not end after the end of its standard input, and was killed"
-        if status != 0:
-            return f"the batch command ended badly after its last answer: {_status_text(status)}"
-        return "the batch command printed more lines than it was asked for" if child.stdout else ""
+        if ended.status != 0:
+            return f"the batch command ended badly after its last answer: {ended}"
+        return "the batch command printed more lines than it was asked for" if ended.stdout else ""
 
 
 def _batch_answer(line: bytes, path: str) -> Answer:
@@ -610,7 +617,7 @@ class CallableEncoder:
         return _CallableWorker(self._ask)
 
     def _ask(self, task: Task) -> Answer:
-        return _written(self._encode(parse_json(task.path.read_bytes())), task)
+        return _written(bytes(self._encode(parse_json(task.path.read_bytes()))), task)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Build the golden files and the manifest from the case definitions.
 
-``python -m ckptspec.conformance.build`` writes them; ``--check`` writes nothing and fails if a committed file is not what
-the definitions give, or if there is one that they do not give. The expected documents are what the reference decodes;
-independent decoders of the tests hold them against the format's description.
+``python -m ckptspec.conformance.build`` writes them; ``--check`` writes nothing and fails if a committed file is not
+what the definitions give, or if there is one that they do not give. The expected documents are what the reference
+decodes; independent decoders of the tests hold them against the format's description.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..spec.rules import CANONICAL, NOTE, REJECT, RULES, UPSTREAM
 from .cases import anything, oam
 from .cases.definition import CaseBook, Definition
 from .catalogue import MANIFEST, PROTOCOL_VERSION, SUITE_VERSION, VECTORS, Case
+from .json_schemas import document_schema, manifest_schema
 
 __all__ = ["SMOKE", "books", "build_files", "main"]
 
@@ -59,6 +60,8 @@ def build_files() -> dict[str, bytes]:
     if wrong:
         raise BuildError("\n".join(wrong))
     files["manifest.json"] = _manifest(cases)
+    for name, schema in (("manifest", manifest_schema()), ("document", document_schema())):
+        files[f"schemas/{name}.schema.json"] = json.dumps(schema, indent=1).encode() + b"\n"
     return files
 
 
@@ -188,7 +191,9 @@ def _differences(files: dict[str, bytes]) -> list[str]:
     there = {str(path.relative_to(root)) for path in VECTORS.rglob("*") if path.is_file()}
     made = [f"{path}: not committed" for path in files if not (root / path).exists()]
     made += [
-        f"{path}: differs" for path, data in files.items() if (root / path).exists() and (root / path).read_bytes() != data
+        f"{path}: differs"
+        for path, data in files.items()
+        if (root / path).exists() and (root / path).read_bytes() != data
     ]
     return made + [f"{path}: no definition gives it" for path in sorted(there - set(files))]
 
@@ -207,7 +212,9 @@ def _write(files: dict[str, bytes]) -> None:
 
 def main() -> int:
     """Build, or check, everything."""
-    parser = argparse.ArgumentParser(prog="python -m ckptspec.conformance.build", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m ckptspec.conformance.build", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--check", action="store_true", help="write nothing, fail if a committed file differs")
     args = parser.parse_args()
     try:

@@ -1,7 +1,7 @@
 """The case catalogue: what ``manifest.json`` says of every golden file.
 
 The manifest is generated from the case definitions in ``cases/``. Beside each case's file stands ``<name>.json``: for a
-file that a decoder reads, the neutral document; for one that it refuses, ``{"error": {...}}`` as the reference prints it.
+file that a decoder reads, the neutral document; for one that it refuses, ``{"error": {...}}`` as the reference prints.
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ def _case(row: dict[str, Any]) -> Case:
 def load_suite(manifest: Path = MANIFEST) -> Suite:
     """Read the manifest."""
     raw = json.loads(manifest.read_text("utf-8"))
-    cases = tuple(
-        _case(row) for row in raw["cases"]
-    )
+    cases = tuple(_case(row) for row in raw["cases"])
     return Suite(
         suite_version=raw["suite_version"],
         protocol_version=raw["protocol_version"],

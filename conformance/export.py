@@ -12,7 +12,7 @@ __all__ = ["export"]
 
 
 def export(cases: Iterable[Case], directory: str | os.PathLike[str]) -> None:
-    """Write the cases' files, what is expected of them and the manifest below ``directory``, as ``vectors`` has them."""
+    """Write the cases' files, what is expected of them and the manifest below ``directory``."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     for case in cases:

@@ -280,7 +280,9 @@ def _totals(run: RunResult) -> Iterator[str]:
         results = [result for result in run.results if result.direction == direction]
         if results:
             tally = _tally(STATUSES, (result.status for result in results))
-            parts = [f"{tally[status]} {text}" for status, text in STATUSES.items() if tally[status] or status == PASSED]
+            parts = [
+                f"{tally[status]} {text}" for status, text in STATUSES.items() if tally[status] or status == PASSED
+            ]
             yield f"{direction}: {count(len(results), 'case')}: {', '.join(parts)}"
     for outcome, number in run.outcomes().items():
         if outcome != PASS:
@@ -306,8 +308,8 @@ def render_junit(run: RunResult, timestamp: str = "1970-01-01T00:00:00") -> str:
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in [run.smoke.result] if run.smoke else run.results:
         groups.setdefault((result.direction, result.case.format), []).append(result)
-    for number, ((direction, format), results) in enumerate(groups.items()):
-        _junit_suite(root, f"{direction}.{format}", results, {"id": str(number), "timestamp": timestamp}, run)
+    for number, (key, results) in enumerate(groups.items()):
+        _junit_suite(root, ".".join(key), results, {"id": str(number), "timestamp": timestamp}, run)
     ET.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
@@ -315,7 +317,12 @@ def render_junit(run: RunResult, timestamp: str = "1970-01-01T00:00:00") -> str:
 def _junit_suite(root: ET.Element, name: str, results: list[Result], about: dict[str, str], run: RunResult) -> None:
     suite = ET.SubElement(root, "testsuite", {"name": name, "package": "ckptspec", "hostname": "localhost", **about})
     properties = ET.SubElement(suite, "properties")
-    facts = {"suite": run.suite_version, "protocol": run.protocol_version, "decoder": run.decoder, "encoder": run.encoder}
+    facts = {
+        "suite": run.suite_version,
+        "protocol": run.protocol_version,
+        "decoder": run.decoder,
+        "encoder": run.encoder,
+    }
     for key, value in facts.items():
         if value:
             ET.SubElement(properties, "property", name=key, value=_xml(value))
@@ -402,9 +409,7 @@ def _text_difference(expected: str, found: str, path: str) -> Difference:
     pairs = enumerate(zip(expected, found, strict=False))
     at = next((index for index, (one, other) in pairs if one != other), min(len(expected), len(found)))
     start = max(0, at - _BEFORE)
-    return Difference(
-        path=f"{path}, character {at}", expected=_show(expected, start), found=_show(found, start)
-    )
+    return Difference(path=f"{path}, character {at}", expected=_show(expected, start), found=_show(found, start))
 
 
 def _below(path: str, key: str) -> str:

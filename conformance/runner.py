@@ -115,7 +115,7 @@ class Test:
 
 
 def suite_tests(suite: Suite) -> list[Test]:
-    """Return all tests of a suite: decoders get all files, encoders all documents, those of the valid files included."""
+    """Return all tests of a suite: decoders get all files, encoders all documents and those of the valid files."""
     decode = [Test(direction=DECODE, case=case) for case in suite.cases if case.kind == "file"]
     encode = [
         Test(direction=ENCODE, case=case)
@@ -171,7 +171,8 @@ class Runner:
         results: list[Result] = []
         notes: list[str] = []
         with Processes() as processes:
-            workers = {direction: adapter.worker(processes) for direction, adapter in self._adapters.items() if adapter}
+            adapters = {direction: adapter for direction, adapter in self._adapters.items() if adapter}
+            workers = {direction: adapter.worker(processes) for direction, adapter in adapters.items()}
             with contextlib.ExitStack() as stack:
                 for worker in workers.values():
                     stack.callback(worker.close)
@@ -180,8 +181,9 @@ class Runner:
                     if smoke is not None:
                         return replace(run, smoke=smoke)
                 for direction, worker in workers.items():
-                    pool = _Pool(self, processes, direction, worker)
-                    results += pool.run([test for test in self._tests if test.direction == direction])
+                    tests = [test for test in self._tests if test.direction == direction]
+                    pool = _Pool(self, direction, adapters[direction], processes)
+                    results += pool.run(tests, worker)
                     notes += pool.notes
         return replace(run, results=tuple(results), notes=tuple(dict.fromkeys(notes)))
 
@@ -226,12 +228,11 @@ class Runner:
     # --- one test ---------------------------------------------------------------------------------------------------
 
     def _smoke(self, direction: str, worker: Worker) -> SmokeFailure | None:
-        for format in self._formats():
-            if format not in self.suite.smoke:
+        smoke = self.suite.smoke
+        for case in [self.suite.case(smoke[name]) for name in self._formats() if name in smoke]:
+            if self.skips(case):
                 continue
-            test = Test(direction=direction, case=self.suite.case(self.suite.smoke[format]))
-            if self.skips(test.case):
-                continue
+            test = Test(direction=direction, case=case)
             answer = worker.ask(self._task(test))
             if not _speaks_protocol(test, answer):
                 return self._smoke_failure(test, answer)
@@ -309,37 +310,37 @@ def _known(what: str, given: Sequence[str], names: Sequence[str]) -> None:
 
 
 class _Pool:
-    """Threads that run the tests of one direction, each with a worker of its own; ``first`` is one of the workers."""
+    """Threads that run the tests of one direction, each with a worker of its own."""
 
-    def __init__(self, runner: Runner, processes: Processes, direction: str, first: Worker) -> None:
+    def __init__(self, runner: Runner, direction: str, adapter: Adapter, processes: Processes) -> None:
         self.notes: list[str] = []
         self._runner = runner
-        self._processes = processes
         self._direction = direction
-        self._first = first
+        self._adapter = adapter
+        self._processes = processes
         self._lock = threading.Lock()
         self._results: dict[int, Result] = {}
         self._errors: list[BaseException] = []
 
-    def run(self, tests: list[Test]) -> list[Result]:
-        """Return the results in the order of ``tests``."""
-        adapter = self._runner._adapters[self._direction]
-        assert adapter is not None
+    def run(self, tests: list[Test], first: Worker) -> list[Result]:
+        """Return the results in the order of ``tests``. ``first`` is one of the workers, at work already."""
         jobs = max(1, min(self._runner.options.jobs or os.cpu_count() or 1, len(tests)))
-        workers = [self._first, *(adapter.worker(self._processes) for _ in range(jobs - 1))]
+        workers = [first, *(self._adapter.worker(self._processes) for _ in range(jobs - 1))]
         numbered = list(enumerate(tests))
-        if adapter.stateful:
-            # Which worker gets which cases must not depend on chance, or what one case does to the next would too.
+        shares: list[Iterator[tuple[int, Test]]] = [iter(numbered)] * jobs
+        if self._adapter.stateful:
+            # Which worker gets which cases must not be left to chance: what one case does to the next would be, too.
             shares = [iter(numbered[at::jobs]) for at in range(jobs)]
-        else:
-            shares = [iter(numbered)] * jobs
-        threads = [threading.Thread(target=self._work, args=pair) for pair in zip(workers, shares, strict=True)]
+        threads = [
+            threading.Thread(target=self._work, args=(worker, share, len(tests)))
+            for worker, share in zip(workers, shares, strict=True)
+        ]
         try:
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-        except BaseException:
+        except BaseException:  # Ctrl-C, most likely; a thread waits for its process and no longer
             self._processes.stop()
             for thread in threads:
                 if thread.ident is not None:
@@ -348,3 +349,285 @@ class _Pool:
         if self._errors:
             raise self._errors[0]
         return [self._results[number] for number, _ in numbered]
+
+    def _work(self, worker: Worker, share: Iterator[tuple[int, Test]], total: int) -> None:
+        try:
+            try:
+                while (numbered := self._next(share)) is not None:
+                    number, test = numbered
+                    result = self._runner.test(test, worker)
+                    with self._lock:
+                        self._results[number] = result
+                        self._runner.report_progress(self._direction, len(self._results), total)
+            finally:
+                note = worker.close()
+            if note:
+                self.notes.append(note)
+        except BaseException as error:  # raised again by run()
+            self._errors.append(error)
+            self._processes.stop()
+
+    def _next(self, share: Iterator[tuple[int, Test]]) -> tuple[int, Test] | None:
+        with self._lock:  # the share may be common to all
+            return None if self._processes.stopped else next(share, None)
+
+
+# --- judging --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judgement:
+    outcome: str
+    expected: str
+    happened: str
+    difference: Difference | None = None
+    rules: tuple[str, ...] = ()
+
+
+_DECODER_MUST: Final = {
+    "valid": "the expected document",
+    "invalid": "a rejection",
+    "acceptable": "a rejection, or the right document",
+}
+_ENCODER_MUST: Final = {
+    "valid": "a file that readers accept, and that decodes to the document given",
+    "invalid": "a refusal",
+    "acceptable": "a refusal, or a file that readers accept",
+}
+
+
+def _is_error(document: Any) -> bool:
+    return isinstance(document, dict) and "error" in document and "format" not in document
+
+
+def _judge_decoder(case: Case, document: Any, answer: Answer) -> _Judgement:
+    """Judge a decoder's answer; a ``document`` of None means that any one will do."""
+    difference = None
+    outcome = PASS
+    if answer.kind in MISBEHAVIOUR:
+        outcome = answer.kind
+    elif answer.kind == REJECTED:
+        outcome = REJECTED_VALID if case.verdict == "valid" else PASS
+    elif case.verdict == "invalid":
+        outcome = ACCEPTED_INVALID
+    elif document is not None:
+        difference = first_difference(document, answer.document)
+        outcome = WRONG_DOCUMENT if difference else PASS
+    return _Judgement(
+        outcome=outcome,
+        expected=_DECODER_MUST[case.verdict],
+        happened="accepted, with another document" if difference else answer.detail,
+        difference=difference,
+        rules=(answer.rule,) if answer.rule else (),
+    )
+
+
+def _judge_encoder(case: Case, document: Any, answer: Answer) -> _Judgement:
+    """Judge an encoder's answer, and the file that it wrote by validating and decoding it."""
+    expected = _ENCODER_MUST[case.verdict]
+    if answer.kind == ACCEPTED and case.verdict != "invalid":
+        return replace(_judge_file(case, document, answer.data), expected=expected)
+    outcome = PASS
+    if answer.kind in MISBEHAVIOUR:
+        outcome = answer.kind
+    elif answer.kind == ACCEPTED:
+        outcome = ACCEPTED_INVALID
+    elif case.verdict == "valid":
+        outcome = REFUSED
+    rules = (answer.rule,) if answer.rule else ()
+    return _Judgement(outcome=outcome, expected=expected, happened=answer.detail, rules=rules)
+
+
+def _judge_file(case: Case, document: Any, data: bytes) -> _Judgement:
+    from .. import decode, validate
+
+    wrote = f"wrote {count(len(data), 'byte')}"
+    report = validate(data, format=case.format)
+    if report.first is not None:
+        rules = tuple(dict.fromkeys(finding.rule for finding in report.findings if finding.severity == "reject"))
+        happened = f"{wrote}: {report.first}"
+        return _Judgement(outcome=INVALID_FILE, expected="", happened=happened, rules=rules)
+    try:
+        decoded = parse_json(dump_json(decode(data)))
+    except FormatError as error:
+        return _Judgement(outcome=INVALID_FILE, expected="", happened=f"{wrote}: {error}", rules=(error.rule,))
+    difference = first_difference(document, decoded) if document is not None else None
+    if difference is not None:
+        happened = f"{wrote}, which decode to another document"
+        return _Judgement(outcome=WRONG_DOCUMENT, expected="", happened=happened, difference=difference)
+    flaws = [finding for finding in report if finding.severity == "canonical" and finding.rule not in _ASKED_FOR]
+    if not flaws:
+        return _Judgement(outcome=PASS, expected="", happened=wrote)
+    more = f" (and {count(len(flaws) - 1, 'more finding', 'more findings')})" if len(flaws) > 1 else ""
+    rules = tuple(dict.fromkeys(finding.rule for finding in flaws))
+    return _Judgement(outcome=NOT_CANONICAL, expected="", happened=f"{wrote}: {flaws[0]}{more}", rules=rules)
+
+
+def _status(case: Case, outcome: str, strict: bool) -> str:
+    if outcome == PASS:
+        return PASSED
+    mild = outcome == NOT_CANONICAL or (case.level == "should" and outcome not in MISBEHAVIOUR)
+    return WARNED if mild and not strict else FAILED
+
+
+def _speaks_protocol(test: Test, answer: Answer) -> bool:
+    """Whether what came back shows that the adapter works."""
+    if answer.kind != ACCEPTED:
+        return False
+    if test.direction == DECODE:
+        return bool(answer.document.get("format") == test.case.format)
+    from .. import validate
+
+    # Bytes that are wrong from the first one on are not a bad file but none: a message, perhaps.
+    first = validate(answer.data, format=test.case.format).first
+    return bool(answer.data) and (first is None or first.offset > 0)
+
+
+# --- command line ---------------------------------------------------------------------------------------------------
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise argparse.ArgumentTypeError(f"expected a positive number of seconds, found {text}")
+    return seconds
+
+
+def _jobs(text: str) -> int:
+    jobs = int(text)
+    if jobs < 1:
+        raise argparse.ArgumentTypeError(f"expected a positive number, found {text}")
+    return jobs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``ckptspec conform``."""
+    add = parser.add_argument
+    add("--decoder", metavar="CMD", help="a decoder: the file on standard input, or where the command contains {}")
+    add(
+        "--encoder", metavar="CMD", help="an encoder: the document on standard input, the file to standard output or {}"
+    )
+    add(
+        "--batch", action="store_true", help="the decoder reads paths, one a line, and answers each with a line of JSON"
+    )
+    add("--format", action="append", default=[], metavar="F", help="only this format (repeatable)")
+    add("--filter", action="append", default=[], metavar="GLOB", help="only cases with such an id (repeatable)")
+    add("--skip-tag", action="append", default=[], metavar="TAG", help="skip cases with this tag (repeatable)")
+    add("--timeout", type=_seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="for one case (default: 10)")
+    add("--jobs", type=_jobs, default=None, metavar="N", help="cases at a time (default: one for each processor)")
+    add("--strict", action="store_true", help="fail on warnings too: canonical findings, cases of the level should")
+    add("--known-failures", metavar="FILE", help="failures that are expected; any other result fails the run")
+    add("--update-known-failures", action="store_true", help="rewrite the known-failures file as this run makes it")
+    add("--json", metavar="FILE", help="write the results as JSON; - is standard output")
+    add("--junit", metavar="FILE", help="write the results as JUnit XML; - is standard output")
+
+
+def main(args: argparse.Namespace, suite: Suite | None = None, vectors: Path = VECTORS) -> int:
+    """Run ``ckptspec conform``; return its exit status. ``suite`` and ``vectors`` replace those of the package."""
+    started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+    try:
+        with _signals_raise():
+            run = _run(args, load_suite() if suite is None else suite, vectors)
+    except (ArgumentError, AdapterError) as error:
+        print(f"ckptspec: {error}", file=sys.stderr)
+        return 2
+    print(render_text(run), end="", file=sys.stderr if "-" in (args.json, args.junit) else sys.stdout)
+    if args.json is not None:
+        _write(args.json, json.dumps(run.to_json(), indent=2) + "\n")
+    if args.junit is not None:
+        _write(args.junit, render_junit(run, started))
+    return run.exit_status
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    with publishing(path) as draft:
+        draft.write(text.encode())
+
+
+def _run(args: argparse.Namespace, suite: Suite, vectors: Path) -> RunResult:
+    if args.update_known_failures and args.known_failures is None:
+        raise ArgumentError("--update-known-failures needs --known-failures FILE")
+    if args.json is not None and args.json == args.junit:
+        raise ArgumentError("--json and --junit cannot go to the same place")
+    decoder, encoder = _adapters(args)
+    options = Options(
+        formats=tuple(args.format),
+        filters=tuple(args.filter),
+        skip_tags=tuple(args.skip_tag),
+        timeout=args.timeout,
+        jobs=args.jobs or 0,
+        strict=args.strict,
+    )
+    with _progress_line() as progress:
+        runner = Runner(suite, decoder=decoder, encoder=encoder, options=options, vectors=vectors, progress=progress)
+        known = _known_failures(args, runner)
+        run = runner.run()
+    if known is None or run.smoke is not None:
+        return run
+    if args.update_known_failures:
+        lines = known.updated(run.results)
+        save_lines(args.known_failures, lines)
+        known = KnownFailures(lines, (test.id for test in suite_tests(suite)), args.known_failures)
+    return replace(run, results=known.apply(run.results))
+
+
+def _adapters(args: argparse.Namespace) -> tuple[Adapter | None, Adapter | None]:
+    if args.batch and args.decoder is None:
+        raise ArgumentError("--batch needs --decoder CMD")
+    if args.decoder is None and args.encoder is None:
+        from .. import decode, encode
+
+        where = "the reference itself, in this process"
+        return CallableDecoder(decode, where), CallableEncoder(encode, where)
+    make = BatchDecoder if args.batch else CommandDecoder
+    decoder = make(args.decoder) if args.decoder is not None else None
+    return decoder, CommandEncoder(args.encoder) if args.encoder is not None else None
+
+
+def _known_failures(args: argparse.Namespace, runner: Runner) -> KnownFailures | None:
+    if args.known_failures is None:
+        return None
+    if args.update_known_failures and runner.partial:
+        raise ArgumentError(
+            "a partial run cannot update the known failures: leave out --format, --filter and --skip-tag"
+        )
+    tests = (test.id for test in suite_tests(runner.suite))
+    return KnownFailures.load(args.known_failures, tests, missing_ok=args.update_known_failures)
+
+
+@contextlib.contextmanager
+def _progress_line() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Give a callback that shows a line on a terminal, or None if there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+
+    def show(direction: str, done: int, total: int) -> None:
+        print(f"\r{direction} {done}/{total}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise SystemExit, so that the run ends as with Ctrl-C: no process is left behind."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, leave) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -34,7 +34,10 @@ _FILES = {
     "png": ("the start of a PNG image", b"\x89PNG\r\n\x1a\n" + bytes(100)),
     "zeros": ("a page of zeros", bytes(4096)),
     "ones": ("a page of 0xff", b"\xff" * 4096),
-    "npy": ("a numpy array", b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }".ljust(128)),
+    "npy": (
+        "a numpy array",
+        b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }".ljust(128),
+    ),
 }
 
 

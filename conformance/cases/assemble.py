@@ -35,8 +35,13 @@ __all__ = ["Image", "T", "assemble", "config", "optimizer", "progress", "tensors
 
 _HEADER: Final = record_size(OamHeader)
 _ENTRY: Final = record_size(OamSection)
-_HEADS: Final = {"config": OamConfig, "weights": OamIndex, "state": OamIndex, "optimizer": OamOptimizer,
-                 "progress": OamProgress}
+_HEADS: Final = {
+    "config": OamConfig,
+    "weights": OamIndex,
+    "state": OamIndex,
+    "optimizer": OamOptimizer,
+    "progress": OamProgress,
+}
 
 
 def _build(record: Any, **values: Any) -> bytes:

@@ -1,8 +1,8 @@
 """The executable specification of training-checkpoint files.
 
 ``load`` and ``loads`` read a file of any known format, ``save`` and ``dumps`` write one; ``validate`` reports all that
-is wrong with a file; ``decode`` and ``encode`` go to and from the neutral document. The formats have modules of their own:
-``ckptspec.oam``.
+is wrong with a file; ``decode`` and ``encode`` go to and from the neutral document. The formats have modules of their
+own: ``ckptspec.oam``.
 
 A file that breaks a rule raises ``FormatError``, which carries rule, byte offset and path; a call that asks for what a
 format cannot hold raises ``ArgumentError``; both are ``CheckpointError``.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from . import oam
 from .errors import ArgumentError, CheckpointError, FormatError
 from .findings import Finding, Report, Survivor
-from .formats import format_of, module_of, recognise, unrecognised
+from .formats import format_of, module_of, report_on
 from .oam import Model, QuantizedTensor
 from .source import open_source
 
@@ -82,10 +82,7 @@ def validate(where: str | os.PathLike[str] | Buffer, *, format: str | None = Non
     raises OSError.
     """
     with open_source(where) as source:
-        known = recognise(source) if format is None else format
-        if known is not None:
-            return module_of(known).validate(source)
-        return Report(source=source.name, size=source.size, findings=[unrecognised(source)])
+        return report_on(source, format)
 
 
 def decode(where: str | os.PathLike[str] | Buffer) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "GRAIN", "Folder", "Hasher", "Solver", "borrowed"]
+__all__ = ["BEFORE", "BLOCK", "EVERY_BYTE", "GRAIN", "MODULUS", "PRIME", "ROWS", "Bytes", "Hasher", "Words", "powers"]
 
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -31,24 +31,24 @@ _Step: TypeAlias = tuple[Bytes, Bytes, NDArray[np.int16], Floats, Floats, Floats
 
 MODULUS: Final = 1 << 64
 PRIME: Final = 0x100000001B3
-_EVERY_BYTE: Final = 0x0101010101010101
+EVERY_BYTE: Final = 0x0101010101010101
 
 GRAIN: Final = 64  # a block is eight rows of whole 64-bit words: its size in bytes is a multiple of this
 BLOCK: Final = 1 << 21  # bytes in a full block: calls are few and long, and a workspace stays below 12 MB
 
-_ROWS: Final = 8
+ROWS: Final = 8
 _STAGES: Final = (  # distance between the rows that swap, and the bits of the first that go to the second
     (4, 0x0F0F0F0F0F0F0F0F),
     (2, 0x3333333333333333),
     (1, 0x5555555555555555),
 )
-# _BEFORE[t]: bit r is the XOR of the bits of t below bit r, so it is what the rows before row r have flipped in it
-_BEFORE: Final = [sum(((t & ((1 << r) - 1)).bit_count() & 1) << r for r in range(_ROWS)) for t in range(256)]
+# BEFORE[t]: bit r is the XOR of the bits of t below bit r, so it is what the rows before row r have flipped in it
+BEFORE: Final = [sum(((t & ((1 << r) - 1)).bit_count() & 1) << r for r in range(ROWS)) for t in range(256)]
 
 
 def _halves(rows: Words, distance: int) -> tuple[Words, Words]:
     """Return views of the rows whose index has the bit ``distance`` clear, and of those that have it set."""
-    paired = rows.reshape(_ROWS // (2 * distance), 2, distance, -1)
+    paired = rows.reshape(ROWS // (2 * distance), 2, distance, -1)
     return paired[:, 0], paired[:, 1]
 
 
@@ -59,10 +59,10 @@ class Solver:
         if size <= 0 or size % GRAIN:
             raise ValueError(f"a block holds a positive multiple of {GRAIN} bytes, not {size}")
         self.size = size
-        width = size // _ROWS  # bytes in a row, and in a plane
+        width = size // ROWS  # bytes in a row, and in a plane
         words = width // 8
-        self._planes = np.empty((_ROWS, words), np.uint64)
-        swap = np.empty((_ROWS // 2, words), np.uint64)
+        self._planes = np.empty((ROWS, words), np.uint64)
+        swap = np.empty((ROWS // 2, words), np.uint64)
         self._stages = [
             (np.uint64(distance), np.uint64(mask), *_halves(self._planes, distance), swap.reshape(-1, distance, words))
             for distance, mask in _STAGES
@@ -82,7 +82,7 @@ class Solver:
 
     def split(self, block: Words) -> None:
         """Load ``block``, ``size / 8`` words in file order, into the planes."""
-        self._swap(0, *_halves(block.reshape(_ROWS, -1), 4))
+        self._swap(0, *_halves(block.reshape(ROWS, -1), 4))
         self._swap(1)
         self._swap(2)
 
@@ -90,7 +90,7 @@ class Solver:
         """Write the planes as bytes in file order to ``out``, ``size / 8`` words."""
         self._swap(2)
         self._swap(1)
-        self._swap(0, out=_halves(out.reshape(_ROWS, -1), 4))
+        self._swap(0, out=_halves(out.reshape(ROWS, -1), 4))
 
     def _swap(self, stage: int, *source: Words, out: tuple[Words, Words] | None = None) -> None:
         """Exchange bit index and row index at one of their three binary digits; the exchange is its own inverse."""
@@ -163,13 +163,13 @@ class Solver:
         total ^= total >> 8
         total &= 0xFF
         start = low >> k & 1
-        flipped = _BEFORE[total] ^ (0xFF if start else 0)
+        flipped = BEFORE[total] ^ (0xFF if start else 0)
         # The XOR over a window of eight bytes, doubled three times; then each of the eight byte columns adds up words.
         self._running[0] = 0
         self._columns[0] = 0
         for here, earlier, out in self._windows:
             np.bitwise_xor(here, earlier, out=out)
-        self._columns[0] = flipped * _EVERY_BYTE
+        self._columns[0] = flipped * EVERY_BYTE
         np.bitwise_xor.accumulate(self._columns, out=self._running)
         plane = self._plane_bytes[k]
         np.bitwise_xor(self._before, plane, out=plane)

@@ -14,7 +14,7 @@ from .findings import Finding, Report, Survivor
 from .regions import Region
 from .source import Source
 
-__all__ = ["FORMATS", "FormatModule", "describe", "module_of", "recognise", "unrecognised"]
+__all__ = ["FORMATS", "FormatModule", "describe", "format_of", "module_of", "recognise", "report_on", "unrecognised"]
 
 FORMATS: Final = ("oam",)
 _HEAD: Final = 4096  # bytes that recognition looks at
@@ -64,6 +64,14 @@ def format_of(source: Source) -> str:
     if known is None:
         raise FormatError(unrecognised(source), source.name)
     return known
+
+
+def report_on(source: Source, format: str | None = None) -> Report:
+    """Return the report on a source, whose format is told from its content unless given."""
+    known = recognise(source) if format is None else format
+    if known is not None:
+        return module_of(known).validate(source)
+    return Report(source=source.name, size=source.size, findings=[unrecognised(source)])
 
 
 _SIGNATURES: Final = (

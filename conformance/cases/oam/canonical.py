@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from ....spec.schema import OAM_NEWEST
 from ..assemble import Image, T, assemble, config, optimizer, progress, tensors
 from ..definition import CaseBook
@@ -18,10 +21,12 @@ def define(book: CaseBook) -> None:
     _notes(book)
 
 
-def _each(book: CaseBook, name: str, title: str, rules: tuple[str, ...], make: object, *tags: str) -> None:
+def _each(
+    book: CaseBook, name: str, title: str, rules: tuple[str, ...], make: Callable[[int], Image], *tags: str
+) -> None:
     """Add a case for every version: ``make`` takes the version."""
     for version in (1, 2, 3):
-        made = make(version)  # type: ignore[operator]
+        made = make(version)
         old = () if version == OAM_NEWEST else ("OAM-HDR-OLD",)
         label = f"{name}_v{version}"
         valid_case(book, label, f"{title}, version {version}", made, f"version:{version}", *tags, rules=old + rules)
@@ -63,12 +68,14 @@ def _ignored_bytes(book: CaseBook) -> None:
         "ignored_everything",
         "every ignored byte of header and table is set",
         ("OAM-HDR-FLAGS", "OAM-HDR-RESERVED", "OAM-SEC-RESERVED", "OAM-SEC-FLAGS"),
-        lambda version: base(version)
-        .set("header.flags", 0xFFFFFFFF)
-        .set("header.reserved", b"\xff" * 32)
-        .set("sections[0].reserved0", b"\xff" * 3)
-        .set("sections[0].flags", 0xFFFFFFFF)
-        .seal(),
+        lambda version: (
+            base(version)
+            .set("header.flags", 0xFFFFFFFF)
+            .set("header.reserved", b"\xff" * 32)
+            .set("sections[0].reserved0", b"\xff" * 3)
+            .set("sections[0].flags", 0xFFFFFFFF)
+            .seal()
+        ),
         "ignored",
     )
     made = base(1).set("header.flags", 7)
@@ -126,13 +133,14 @@ def _placement(book: CaseBook) -> None:
             f"legacy_{size}",
             f"a legacy kernel cache of {size} bytes",
             ("OAM-SEC-LEGACY",),
-            lambda v, size=size: assemble([*five, ("legacy", ramp(size))], version=v),  # type: ignore[misc]
+            functools.partial(assemble_version, [*five, ("legacy", ramp(size))]),
         )
     made = assemble([("legacy", ramp(40)), *five])
     valid_case(book, "legacy_first", "a legacy kernel cache, first of all", made, "legacy", rules=("OAM-SEC-LEGACY",))
     made = assemble([five[0], five[4], ("legacy", b"")])
-    valid_case(book, "legacy_at_end", "an empty section at the end of the file", made, "legacy",
-               rules=("OAM-SEC-LEGACY",))
+    valid_case(
+        book, "legacy_at_end", "an empty section at the end of the file", made, "legacy", rules=("OAM-SEC-LEGACY",)
+    )
     empty = ("OAM-IDX-EMPTY",)
     for name in ("weights", "state"):
         made = assemble([five[0], (name, tensors([])), five[4]])
@@ -140,6 +148,11 @@ def _placement(book: CaseBook) -> None:
         made = assemble([five[0], (name, tensors([], b"rest")), five[4]])
         title = f"a {name} section without tensors, but with a blob"
         valid_case(book, f"empty_{name}_blob", title, made, "empty", rules=empty)
+
+
+def assemble_version(sections: list[tuple[str | int, bytes]], version: int) -> Image:
+    """Return the sections laid out in a version."""
+    return assemble(sections, version=version)
 
 
 def _padding(book: CaseBook, five: list[tuple[str | int, bytes]]) -> None:
@@ -168,28 +181,35 @@ def _blobs(book: CaseBook) -> None:
         return made.set("weights[0].blob_offset", first).set("weights[1].blob_offset", second).seal()
 
     order, gap = "OAM-TEN-ORDER", "OAM-TEN-GAP"
-    add = lambda name, title, made, *rules: valid_case(book, name, title, made, "blob", rules=rules)  # noqa: E731
+
+    def add(name: str, title: str, made: Image, *rules: str) -> None:
+        valid_case(book, name, title, made, "blob", rules=rules)
+
     add("blob_swapped", "payloads in another order than the index", pair(8, 0), gap, order)
     add("blob_gap_between", "a gap between two payloads", pair(0, 12, 4), gap)
     add("blob_gap_before", "a gap before the first payload", pair(4, 12, 4), gap)
     add("blob_gap_after", "a gap after the last payload", pair(0, 8, 4), gap)
     items = [T("a", "u8", (4,), ramp(4)), T("e", "u8", (0,), b""), T("b", "u8", (4,), ramp(4))]
-    for name, offset, rules in (("inside", 2, (order, gap)), ("at_end", 8, (gap, order)), ("at_start", 0, (order, gap))):
+    for name, offset, rules in (
+        ("inside", 2, (order, gap)),
+        ("at_end", 8, (gap, order)),
+        ("at_start", 0, (order, gap)),
+    ):
         made = image(items, opt=None).set("weights[1].blob_offset", offset).seal()
         add(f"blob_empty_{name}", f"a tensor without elements at {offset}, where others lie", made, *rules)
 
 
 def _notes(book: CaseBook) -> None:
-    add = lambda name, title, made, rule, **more: valid_case(  # noqa: E731
-        book, name, title, made, "note", rules=(rule,), canonical=True, **more
-    )
+    def add(name: str, title: str, made: Image, rule: str) -> None:
+        valid_case(book, name, title, made, "note", rules=(rule,), canonical=True)
+
     made = image([T("w", "f64", (2,), ramp(16))], opt=None)
     add("note_unaligned", "f64 at 4 modulo 8, where every writer puts it", made, "OAM-TEN-ALIGN")
     made = image([T("w", "bool", (4,), b"\0\1\2\xff")], opt=None)
     add("note_bool", "bool elements other than 0 and 1", made, "OAM-TEN-BOOL")
     add("note_bool_state", "the same in state", image(state=[T("s", "bool", (1,), b"\x80")]), "OAM-TEN-BOOL")
     for key in ("learning_rate", "beta1", "beta2", "epsilon", "weight_decay"):
-        made = image(opt=optimizer(ramp(24), **{key: 0x7FC00000}))
+        made = image(opt=optimizer(ramp(24), None, **{key: 0x7FC00000}))
         add(f"note_nan_{key}", f"{key} is NaN", made, "OAM-OPT-FINITE")
     made = image(opt=optimizer(ramp(24), learning_rate=0xFF800000))
     add("note_infinite", "the learning rate is minus infinity", made, "OAM-OPT-FINITE")

@@ -103,7 +103,10 @@ REFUSED: dict[str, tuple[str, Change]] = {
     "encoding_unknown": ("an unknown encoding", _put(*_W, "encoding", to="q5")),
     "quantized_state": ("quantized state", _put("state", to=[_Q4])),
     "quantized_dtype": ("quantized f16", _put("weights", to=[{**_Q4, "dtype": "f16"}])),
-    "quantized_empty": ("a quantized tensor without elements", _put("weights", to=[{**_Q4, "shape": ["0"], "data": ""}])),
+    "quantized_empty": (
+        "a quantized tensor of no elements",
+        _put("weights", to=[{**_Q4, "shape": ["0"], "data": ""}]),
+    ),
     "quantized_bytes": ("a quantized tensor without its scale", _put("weights", to=[{**_Q4, "data": "00" * 16}])),
     "kind_unknown": ("an unknown optimizer", _put("optimizer", "kind", to="Lion")),
     "kind_case": ("an optimizer in lower case", _put("optimizer", "kind", to="adamw")),
@@ -150,7 +153,10 @@ RAW: dict[str, tuple[str, bytes]] = {
     "array": ("an array", b"[]"),
     "null": ("null", b"null"),
     "nan": ("NaN in the JSON", json.dumps(document()).replace(": 256", ": NaN").encode()),
-    "duplicate_key": ("a key twice", json.dumps(document()).replace('"version": 3', '"version": 3, "version": 3').encode()),
+    "duplicate_key": (
+        "a key twice",
+        json.dumps(document()).replace('"step"', '"step": "1", "step"').encode(),
+    ),
     "trailing": ("text after the document", json.dumps(document()).encode() + b" x"),
     "bom": ("a byte order mark", b"\xef\xbb\xbf" + json.dumps(document()).encode()),
     "utf_16": ("UTF-16", json.dumps(document()).encode("utf-16")),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from ....spec.layout import record_size
 from ....spec.schema import OAM_MAX_SECTIONS, OamHeader, OamTensor
 from ..assemble import Image, T, assemble, config, optimizer, progress, tensors
 from ..definition import CaseBook, Definition
-from .parts import W, base, f32, image, minimal, ramp
+from .parts import W, base, f32, image, ramp
 
 __all__ = ["define"]
 
@@ -106,8 +107,6 @@ def _table(book: CaseBook) -> None:
             sections.append((name, body))
         made = assemble([*sections, (name, body)])
         company = ("OAM-SEC-LEGACY",) if name == "legacy" else ()
-        if name in ("weights", "state"):
-            company = ("OAM-FILE-TRAILING",) if False else ()
         _add(book, f"section_twice_{name}", f"two {name} sections", "OAM-SEC-DUP", made, *company)
     for value in (1, 255):
         made = base().set("sections[1].compression", value).seal()
@@ -122,8 +121,8 @@ def _table(book: CaseBook) -> None:
         rest = [(known, whole.bytes()[at : at + size]) for known, at, size in whole.sections if known != name]
         _add(book, f"missing_{name}", f"no {name} section", "OAM-SEC-MISSING", assemble(rest))
     made = assemble([("legacy", b"cache")])
-    company = ("OAM-SEC-LEGACY", "OAM-OPT-ABSENT")
-    _add(book, "missing_both", "a legacy kernel cache and nothing else", "OAM-SEC-MISSING", made, *company)
+    title = "a legacy kernel cache and nothing else"
+    _add(book, "missing_both", title, "OAM-SEC-MISSING", made, "OAM-SEC-LEGACY", "OAM-OPT-ABSENT")
 
 
 def _ranges(book: CaseBook) -> None:
@@ -149,8 +148,38 @@ def _ranges(book: CaseBook) -> None:
         made = cache(offset, size)
         _add(book, f"overflow_{name}", f"{offset} + {size} reaches 2^64", "OAM-SEC-OVERFLOW", made, *legacy_only)
 
+    end = len(base().data)
+    _add(
+        book,
+        "start_state",
+        "a state section that begins a byte early",
+        "OAM-SEC-START",
+        base().set("sections[2].offset", 4095).seal(),
+    )
+    _add(
+        book,
+        "range_state",
+        "a state section that begins at the end of the file",
+        "OAM-SEC-RANGE",
+        base().set("sections[2].offset", end).seal(),
+    )
+    _add(
+        book,
+        "overflow_state",
+        "a state section of 2^64 - 1 bytes",
+        "OAM-SEC-OVERFLOW",
+        base().set("sections[2].size", U64).seal(),
+    )
+
 
 def _overlaps(book: CaseBook) -> None:
+    # The optimizer ends in four zeros and the progress begins with them: they share these bytes.
+    shared = image(opt=optimizer(ramp(20) + bytes(4)))
+    at, size = shared.section("progress")
+    body = bytes(shared.data[at : at + size])
+    shared.data[at - 4 :] = body
+    shared.set("header.total_size", len(shared.data)).set("sections[3].offset", at - 4).seal()
+    _add(book, "overlap_shared", "two sections share four bytes that suit both", "OAM-SEC-OVERLAP", shared)
     whole = base()
     weights = whole.section("weights")
     at = len(whole.sections)
@@ -206,7 +235,9 @@ def _checksums(book: CaseBook) -> None:
         for name in ("config", "weights", "state", "optimizer", "progress"):
             made = base(version)
             offset, size = made.section(name)
-            made.flip(offset + (size - 1 if name not in ("config", "progress") else 34 if name == "config" else 5), 0x20)
+            made.flip(
+                offset + (size - 1 if name not in ("config", "progress") else 34 if name == "config" else 5), 0x20
+            )
             title = f"a bit of the {name} section is wrong, version {version}"
             _add(book, f"payload_{name}_v{version}", title, "OAM-SEC-CHECKSUM", made, "OAM-HDR-OLD")
     made = image(extra=[("legacy", b"cache")])
@@ -221,12 +252,13 @@ def _checksums(book: CaseBook) -> None:
 def _config(book: CaseBook) -> None:
     for size in (0, 107):
         made = image(conf=config()[:size])
-        _add(book, f"config_short_{size}", f"a config section of {size} bytes", "OAM-CFG-SHORT", made, *(("OAM-TEN-ALIGN",) if size else ()))
+        company = ("OAM-TEN-ALIGN",) if size else ()
+        _add(book, f"config_short_{size}", f"a config section of {size} bytes", "OAM-CFG-SHORT", made, *company)
     made = image(conf=config(architecture=b"a" * 32))
     _add(book, "config_no_nul", "an architecture of 32 bytes without a NUL", "OAM-CFG-NUL", made)
     for key in ("weight_dtype", "state_dtype", "compute_dtype"):
         for code in (15, 255):
-            made = image(conf=config(**{key: code}))
+            made = image(conf=config(b"", **{key: code}))
             _add(book, f"config_{key}_{code}", f"{key} {code}", "OAM-CFG-DTYPE", made)
     for name, stated in {"short": 7, "long": 9, "zero": 0, "max": 0xFFFFFFFF}.items():
         made = image(conf=config(b"12345678", arch_config_size=stated))
@@ -282,10 +314,10 @@ def _entries(book: CaseBook) -> None:
             both = {"weights": [W], section: pair}
             made = image(**both, opt=optimizer())  # type: ignore[arg-type]
             made.set(f"{section}[0].blob_offset", first).set(f"{section}[1].blob_offset", second).seal()
-            company = (*notes, "OAM-TEN-GAP", "OAM-TEN-ORDER")
-            _add(book, f"blob_overlap_{name}{label}", f"payloads overlap, {section}", "OAM-TEN-OVERLAP", made, *company)
+            places = (*notes, "OAM-TEN-GAP", "OAM-TEN-ORDER")
+            _add(book, f"blob_overlap_{name}{label}", f"payloads overlap, {section}", "OAM-TEN-OVERLAP", made, *places)
     made = image([T(b"\0old", "u8", (1,), b"\1")], opt=optimizer())
-    company = ("OAM-TEN-TAIL", "OAM-OPT-MOMENTS")
+    company = (*notes, "OAM-TEN-TAIL")
     _add(book, "name_nul_first", "a name that begins with a NUL is empty", "OAM-TEN-EMPTY", made, *company)
     made = image([T("a", "u8", (1,), b"\1"), T(b"a\0b", "u8", (1,), b"\2")], opt=optimizer())
     _add(book, "name_twice_tails", "names that differ after their NUL are the same", "OAM-TEN-DUP", made, *company)
@@ -295,8 +327,7 @@ def _entries(book: CaseBook) -> None:
     nested = [T("a", "u8", (8,), ramp(8)), T("b", "u8", (2,), b"\1\2"), T("c", "u8", (2,), b"\1\2")]
     made = image(nested, opt=optimizer())
     made.set("weights[1].blob_offset", 2).set("weights[2].blob_offset", 6).seal()
-    company = ("OAM-OPT-MOMENTS",)
-    _add(book, "blob_overlap_nested", "two payloads within a third", "OAM-TEN-OVERLAP", made, *company)
+    _add(book, "blob_overlap_nested", "two payloads within a third", "OAM-TEN-OVERLAP", made, *notes)
 
 
 def _sizes(book: CaseBook) -> None:
@@ -306,7 +337,7 @@ def _sizes(book: CaseBook) -> None:
             made.set(f"weights[0].{key}", value)
         return made.seal()
 
-    add = lambda name, title, rule, made, *company: _add(book, name, title, rule, made, *company)  # noqa: E731
+    add = functools.partial(_add, book)
     company = ("OAM-TEN-BYTES",)
     add("blob_range_offset", "a payload begins past the blob", "OAM-TEN-RANGE", one((1,), blob_offset=5))
     add("blob_range_by_1", "a payload ends a byte past the blob", "OAM-TEN-RANGE", one((1,), blob_offset=1))
@@ -316,7 +347,13 @@ def _sizes(book: CaseBook) -> None:
     add("blob_range_huge", "offset 2^63", "OAM-TEN-RANGE", one((0,), data=b"", blob_offset=1 << 63))
     add("blob_range_max", "offset 2^64 - 1, no bytes", "OAM-TEN-RANGE", one((0,), data=b"", blob_offset=U64))
     add("blob_overflow", "offset + bytes reaches 2^64", "OAM-TEN-OVERFLOW", one((1,), blob_offset=U64 - 3))
-    add("blob_overflow_size", "2^64 - 1 bytes at 1", "OAM-TEN-OVERFLOW", one((1,), blob_offset=1, num_bytes=U64), *company)
+    add(
+        "blob_overflow_size",
+        "2^64 - 1 bytes at 1",
+        "OAM-TEN-OVERFLOW",
+        one((1,), blob_offset=1, num_bytes=U64),
+        *company,
+    )
     for name, shape in {
         "2_32": (1 << 32, 1 << 32),
         "then_zero": (1 << 63, 4, 0),
@@ -339,8 +376,12 @@ def _sizes(book: CaseBook) -> None:
     add("bytes_dtype", "one f64, 4 bytes", "OAM-TEN-BYTES", one((1,), "f64"), "OAM-TEN-ALIGN")
     add("bytes_max", "2^64 - 1 elements of u8, 4 bytes", "OAM-TEN-BYTES", one((U64,), "u8"))
     add("bytes_wrap", "a size that wraps to 4 in 64 bits: 2^62 + 1 elements", "OAM-TEN-SIZEOF", one(((1 << 62) + 1,)))
-    add("elements_wrap", "a product that wraps to 1: 3 x 0xaaaaaaaaaaaaaaab", "OAM-TEN-ELEMENTS",
-        one((3, 0xAAAAAAAAAAAAAAAB)))
+    add(
+        "elements_wrap",
+        "a product that wraps to 1: 3 x 0xaaaaaaaaaaaaaaab",
+        "OAM-TEN-ELEMENTS",
+        one((3, 0xAAAAAAAAAAAAAAAB)),
+    )
 
 
 def _quantized(book: CaseBook) -> None:
@@ -355,10 +396,11 @@ def _quantized(book: CaseBook) -> None:
         return made.seal()
 
     for encoding in sizes:
-        add = lambda name, title, rule, made, *company, encoding=encoding: _add(  # noqa: E731
-            book, f"{encoding}_{name}", f"{encoding}: {title}", rule, made, *company, "OAM-OPT-MOMENTS",
-            tags=("quantized",)
-        )
+
+        def add(name: str, title: str, rule: str, made: Image, *company: str, encoding: str = encoding) -> None:
+            company += ("OAM-OPT-MOMENTS",)
+            _add(book, f"{encoding}_{name}", f"{encoding}: {title}", rule, made, *company, tags=("quantized",))
+
         for version in (1, 2):
             made = one(encoding, version=version)
             add(f"v{version}", f"in version {version}", "OAM-QNT-VERSION", made, "OAM-HDR-OLD")
@@ -380,8 +422,14 @@ def _quantized(book: CaseBook) -> None:
     made = image([T("w", "f32", (U64,), b"", "q8")], opt=optimizer())
     _add(book, "q8_sizeof", "q8 of 2^64 - 1 elements", "OAM-TEN-SIZEOF", made, tags=("quantized",))
     made = image([T("w", "f32", (U64,), b"", "q4")], opt=optimizer())
-    _add(book, "q4_max", "q4 of 2^64 - 1 elements fits into 64 bits, but has no bytes", "OAM-TEN-BYTES", made,
-         tags=("quantized",))
+    _add(
+        book,
+        "q4_max",
+        "q4 of 2^64 - 1 elements fits into 64 bits, but has no bytes",
+        "OAM-TEN-BYTES",
+        made,
+        tags=("quantized",),
+    )
 
 
 def _optimizer(book: CaseBook) -> None:
@@ -439,6 +487,7 @@ def _first(book: CaseBook) -> None:
     def add(name: str, title: str, rule: str, made: Image, *company: str) -> None:
         _add(book, f"first_{name}", title, rule, made, *company, "OAM-OPT-MOMENTS", tags=("first",))
 
+    company: tuple[str, ...]
     made = base().set("header.version", 9).set("header.magic", b"oam\0").seal()
     add("magic", "magic before version", "OAM-HDR-MAGIC", made, "OAM-HDR-VERSION")
     made = base().set("header.section_count", 0).set("header.version", 9)
@@ -451,7 +500,9 @@ def _first(book: CaseBook) -> None:
     company = ("OAM-HDR-RESERVED", "OAM-SEC-TYPE")
     add("manifest", "the header's checksum before a section's type", "OAM-HDR-CHECKSUM", made, *company)
     made = image(extra=[("legacy", b"a"), ("legacy", b"b")]).set("sections[5].compression", 1).seal()
-    add("twice", "a second section before its compression", "OAM-SEC-DUP", made, "OAM-SEC-COMPRESSION", "OAM-SEC-LEGACY")
+    add(
+        "twice", "a second section before its compression", "OAM-SEC-DUP", made, "OAM-SEC-COMPRESSION", "OAM-SEC-LEGACY"
+    )
     made = base().set("sections[1].compression", 1).set("sections[1].size", U64).seal()
     add("compression", "compression before range", "OAM-SEC-COMPRESSION", made, "OAM-SEC-OVERFLOW", "OAM-SEC-BODIES")
     made = base().flip(base().section("config")[0] + 34).set("sections[2].compressed_size", 1).seal(payloads=False)
@@ -471,8 +522,13 @@ def _first(book: CaseBook) -> None:
     made = image(weights=tensors([W])[:4], state=tensors([W])[:5], opt=optimizer(kind="x"))
     add("weights", "weights before state and optimizer", "OAM-IDX-SHORT", made, "OAM-OPT-KIND")
     made = image(opt=optimizer(ramp(24), kind="x", moment_count=1), prog=progress()[:9])
-    add("optimizer", "an optimizer's kind before its size, and both before progress", "OAM-OPT-KIND", made,
-        "OAM-PRG-SIZE")
+    add(
+        "optimizer",
+        "an optimizer's kind before its size, and both before progress",
+        "OAM-OPT-KIND",
+        made,
+        "OAM-PRG-SIZE",
+    )
     pair = [T("a", "u8", (4,), ramp(4)), T("a", "u8", (4,), ramp(4))]
     made = image(pair, opt=optimizer())
     made.set("weights[0].num_bytes", 99).set("weights[1].encoding", 9).set("weights[1].dtype", 99).seal()
@@ -485,4 +541,3 @@ def _first(book: CaseBook) -> None:
     pair = [T("a", "u8", (4,), ramp(4)), T("b", "u8", (4,), ramp(4))]
     made = image(pair, opt=optimizer()).set("weights[1].blob_offset", 0).set("weights[1].num_bytes", 3).seal()
     add("bytes", "a byte count before overlaps", "OAM-TEN-BYTES", made)
-    minimal()

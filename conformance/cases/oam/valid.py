@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 
 from ....spec.dtypes import OAM_DTYPES
 from ....spec.layout import record_size
 from ....spec.schema import OAM_MAX_RANK, OAM_NEWEST, OAM_OPTIMIZERS, OAM_PAGE, OAM_VERSIONS, OamIndex, OamTensor
-from ..assemble import T, config, optimizer, progress
+from ..assemble import Image, T, config, optimizer, progress
 from ..definition import CaseBook
 from .parts import W, f32, image, minimal, ramp, valid_case
 
@@ -72,7 +73,7 @@ def define(book: CaseBook) -> None:
 
 
 def _whole_files(book: CaseBook) -> None:
-    add = lambda name, title, made, *tags, **more: valid_case(book, name, title, made, *tags, **more)  # noqa: E731
+    add = functools.partial(valid_case, book)
     state = [T("s", "i32", (2,), ramp(8))]
     add("golden_minimal", "config and progress with their defaults", minimal(), "whole")
     add("golden_weights", "weights and optimizer", image(), "whole")
@@ -80,7 +81,9 @@ def _whole_files(book: CaseBook) -> None:
     add("golden_no_optimizer", "weights only", image(opt=None), "whole")
     add("golden_state_only", "state, no weights", image(weights=None, state=state, opt=None), "whole")
     add("golden_optimizer_only", "an optimizer, no tensors", image(weights=None), "whole")
-    add("golden_same_name", "the same name in weights and in state", image(state=[T("w", "u8", (1,), b"\x07")]), "names")
+    add(
+        "golden_same_name", "the same name in weights and in state", image(state=[T("w", "u8", (1,), b"\x07")]), "names"
+    )
     many = [T(f"layer.{at}.weight", "f32", (2,), f32(at, -at)) for at in range(64)]
     add("golden_many_tensors", "64 tensors", image(many, opt=None), "whole")
     twins = [T("a", "f32", (2,), f32(1, 2)), T("b", "f32", (2,), f32(1, 2))]
@@ -169,7 +172,7 @@ def _quantized(book: CaseBook) -> None:
 def _names(book: CaseBook) -> None:
     for name, text in NAMES.items():
         made = image([T(text, "f32", (1,), f32(1))])
-        valid_case(book, f"golden_name_{name}", f"a tensor's name: {ascii(text)}", made, "names")
+        valid_case(book, f"golden_name_{name}", f"a tensor's name: {text!a}", made, "names")
     limits = {"127": "n" * 127, "126_wide": "é" * 63, "127_wide": "é" * 63 + "n", "125_emoji": "🏋" * 31 + "n"}
     for name, text in limits.items():
         made = image([T(text, "f32", (1,), f32(1))])
@@ -181,9 +184,9 @@ def _names(book: CaseBook) -> None:
     valid_case(book, "golden_names_prefixes", "names that begin as others do", image(prefix, opt=None), "names")
     for name, text in {"31": "a" * 31, "wide": "модель" * 2, "empty": "", "control": "a\tb"}.items():
         made = image(conf=config(architecture=text))
-        valid_case(book, f"golden_architecture_{name}", f"architecture {ascii(text)}", made, "names")
+        valid_case(book, f"golden_architecture_{name}", f"architecture {text!a}", made, "names")
         made = image(prog=progress(metric_name=text))
-        valid_case(book, f"golden_metric_{name}", f"metric name {ascii(text)}", made, "names")
+        valid_case(book, f"golden_metric_{name}", f"metric name {text!a}", made, "names")
 
 
 def _optimizers(book: CaseBook) -> None:
@@ -202,8 +205,11 @@ def _optimizers(book: CaseBook) -> None:
 
 def _numbers(book: CaseBook) -> None:
     for name, pattern in F32_BITS.items():
-        made = image(opt=optimizer(ramp(24), learning_rate=pattern, beta1=pattern, beta2=pattern, epsilon=pattern,
-                                   weight_decay=pattern))
+        made = image(
+            opt=optimizer(
+                ramp(24), learning_rate=pattern, beta1=pattern, beta2=pattern, epsilon=pattern, weight_decay=pattern
+            )
+        )
         valid_case(book, f"golden_optimizer_{name}", f"the optimizer's numbers are 0x{pattern:08x}", made, "floats")
         made = image(prog=progress(learning_rate=pattern, best_metric=pattern))
         valid_case(book, f"golden_progress_{name}", f"the progress's numbers are 0x{pattern:08x}", made, "floats")
@@ -238,10 +244,11 @@ def _versions(book: CaseBook) -> None:
     for version in OAM_VERSIONS:
         if version == OAM_NEWEST:
             continue
-        old = ("OAM-HDR-OLD",)
-        add = lambda name, title, made, version=version, old=old: valid_case(  # noqa: E731
-            book, f"v{version}_{name}", f"version {version}: {title}", made, f"version:{version}", rules=old
-        )
+
+        def add(name: str, title: str, made: Image, version: int = version) -> None:
+            label, tag = f"version {version}: {title}", f"version:{version}"
+            valid_case(book, f"v{version}_{name}", label, made, tag, rules=("OAM-HDR-OLD",))
+
         add("minimal", "config and progress with their defaults", minimal(version))
         add("all_sections", "all five sections", image(state=state, version=version))
         add("dtypes", "every dtype", image(every, every, opt=None, version=version))

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ..findings import Finding, Report
-from ..formats import FORMATS, module_of, recognise, unrecognised
+from ..formats import FORMATS, module_of, recognise, report_on, unrecognised
 from ..regions import hex_dump
 from ..source import Source
 from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM, Rule
@@ -21,7 +21,7 @@ __all__ = ["explain", "inspect", "validate"]
 _COLOUR = {REJECT: "red", CANONICAL: "yellow", "note": "cyan"}
 
 
-# -------------------------------------------------------------------------------------------------------------- validate
+# ------------------------------------------------------------------------------------------------------------- validate
 
 
 def validate(args: argparse.Namespace) -> int:
@@ -56,11 +56,7 @@ def validate(args: argparse.Namespace) -> int:
 
 def _report(name: str, format: str | None) -> Report:
     with open_argument(name) as source:
-        if format is None:
-            format = recognise(source)
-        if format is None:
-            return Report(source=source.name, size=source.size, findings=[unrecognised(source)])
-        return module_of(format).validate(source)
+        return report_on(source, format)
 
 
 def _summary(counts: dict[str, int], strict: bool) -> str:
@@ -127,7 +123,7 @@ def _print_survivors(report: Report, style: Style) -> None:
     print(style.dim("    `ckptspec salvage` writes what is not lost into a new file"))
 
 
-# --------------------------------------------------------------------------------------------------------------- inspect
+# -------------------------------------------------------------------------------------------------------------- inspect
 
 
 def inspect(args: argparse.Namespace) -> int:
@@ -197,7 +193,7 @@ def _tensor_row(item: dict[str, Any]) -> list[str]:
     ]
 
 
-# --------------------------------------------------------------------------------------------------------------- explain
+# -------------------------------------------------------------------------------------------------------------- explain
 
 
 def explain(args: argparse.Namespace) -> int:

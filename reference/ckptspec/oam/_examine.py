@@ -383,7 +383,9 @@ def _optimizer(exam: Examination, anatomy: Anatomy) -> None:
         _moments(exam, anatomy, section, values, moments)
     if exam.thorough:
         check_writer_fields(exam, "OAM-OPT", OamOptimizer, values, section.offset, "optimizer")
-        _optimizer_notes(exam, anatomy, section, values)
+        _not_finite(exam, section, values)
+        if anatomy.moments:
+            _unrelated_moments(exam, anatomy, section, values)
     anatomy.optimizer = values
 
 
@@ -405,13 +407,16 @@ def _moments(exam: Examination, anatomy: Anatomy, section: Section, values: Mapp
         anatomy.moments = tuple((start + i * each, each) for i in range(moments))
 
 
-def _optimizer_notes(exam: Examination, anatomy: Anatomy, section: Section, values: Mapping[str, Any]) -> None:
+def _not_finite(exam: Examination, section: Section, values: Mapping[str, Any]) -> None:
     for item in fields(OamOptimizer):
         if item.role == "f32" and values[item.name] & 0x7F800000 == 0x7F800000:
             found = f"0x{values[item.name]:08x}, which is infinite or NaN"
             emit_field(
                 exam, "OAM-OPT-FINITE", OamOptimizer, section.offset, "optimizer", item.name, found, "a finite number"
             )
+
+
+def _unrelated_moments(exam: Examination, anatomy: Anatomy, section: Section, values: Mapping[str, Any]) -> None:
     index = anatomy.indexes.get("weights")
     if index is None and anatomy.section("weights") is not None:
         return  # unreadable: nobody knows how many there are

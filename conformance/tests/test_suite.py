@@ -1,0 +1,146 @@
+"""The catalogue, the golden files and the definitions that they are built from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+
+from ... import ArgumentError, FormatError, decode, encode, neutral, oam, validate
+from ...spec.rules import CANONICAL, NOTE, REJECT, RULES
+from ...spec.schema import OAM_NEWEST
+from .. import strategies
+from ..catalogue import MANIFEST, VECTORS, Case, load_suite
+
+SUITE = load_suite()
+FILES = [case for case in SUITE.cases if case.kind == "file"]
+SCHEMAS = MANIFEST.parent / "schemas"
+
+
+def _ids(case: Case) -> str:
+    return case.id
+
+
+def _schema(name: str) -> Any:
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
+    validator = jsonschema.validators.validator_for(schema)
+    validator.check_schema(schema)
+    return validator(schema)
+
+
+def test_there_are_cases() -> None:
+    assert len(SUITE.cases) >= 250
+    assert len({case.id for case in SUITE.cases}) == len(SUITE.cases)
+
+
+def test_manifest_fits_its_schema() -> None:
+    _schema("manifest").validate(json.loads(MANIFEST.read_text("utf-8")))
+
+
+def test_every_file_is_in_the_manifest_and_small() -> None:
+    named = {name for case in SUITE.cases for name in (case.file, case.expected)}
+    there = {str(path.relative_to(VECTORS)) for path in VECTORS.rglob("*") if path.is_file()}
+    assert there == named
+    assert all(case.size <= 200_000 for case in SUITE.cases)
+
+
+def test_every_rule_has_its_case() -> None:
+    first = {case.rules[0] for case in FILES if case.verdict != "valid"}
+    named = {rule for case in FILES for rule in case.rules}
+    for rule in RULES.values():
+        if rule.kind == REJECT:
+            assert rule.id in first, f"no case is refused for {rule.id}"
+        else:
+            assert rule.id in named, f"no case is about {rule.id}"
+
+
+def test_every_reject_rule_can_come_alone() -> None:
+    """For each reject rule some case draws it, and nothing else but what it implies."""
+    alone = {"ANY-FILE-FORMAT"}
+    for case in FILES:
+        if case.format == "oam" and case.verdict != "valid":
+            found = {finding.rule for finding in validate(case.read(), format="oam")}
+            if found <= {case.rules[0], "OAM-HDR-OLD", *RULES[case.rules[0]].implies}:
+                alone.add(case.rules[0])
+    assert alone >= {rule.id for rule in RULES.values() if rule.kind == REJECT}
+
+
+@pytest.mark.parametrize("case", FILES, ids=_ids)
+def test_file(case: Case) -> None:
+    data, expected = case.read(), case.read_expected()
+    assert hashlib.sha256(data).hexdigest() == case.sha256
+    report = validate(data)
+    if "error" in expected:
+        assert case.verdict in ("invalid", "acceptable")
+        with pytest.raises(FormatError) as caught:
+            decode(data)
+        error = caught.value
+        assert report.first is not None
+        assert str(report.first) == str(error) == expected["error"]["message"]
+        assert (error.rule, error.offset, error.path) == (
+            case.rules[0],
+            expected["error"]["offset"],
+            expected["error"]["path"],
+        )
+        assert 0 <= error.offset <= len(data)
+        return
+    assert report.ok
+    assert case.verdict in ("valid", "acceptable")
+    document = decode(data)
+    assert document == expected
+    _schema("document").validate(document)
+    found = {finding.rule for finding in report}
+    assert {rule for rule in found if RULES[rule].kind == CANONICAL} == {
+        rule for rule in case.rules if RULES[rule].kind == CANONICAL
+    }
+    assert {rule for rule in case.rules if RULES[rule].kind == NOTE} <= found
+    newest = encode(document | {"version": OAM_NEWEST})
+    assert (newest == data) == report.canonical == case.canonical
+    assert decode(encode(document)) == document
+
+
+@pytest.mark.parametrize("case", [case for case in SUITE.cases if case.kind == "document"], ids=_ids)
+def test_document(case: Case) -> None:
+    text = case.read()
+    if case.verdict == "invalid":
+        with pytest.raises(ArgumentError) as caught:
+            encode(neutral.parse_json(text))
+        assert str(caught.value) == case.read_expected()["error"]["message"]
+    else:
+        document = neutral.parse_json(text)
+        _schema("document").validate(document)
+        assert decode(encode(document)) == document == case.read_expected()
+
+
+@settings(max_examples=60)
+@given(strategies.oam_documents())
+def test_documents_fit_the_schema(document: dict[str, Any]) -> None:
+    _schema("document").validate(json.loads(neutral.dump_json(document)))
+
+
+def test_definitions_give_the_committed_files() -> None:
+    from ..build import build_files
+
+    made = build_files()
+    root = MANIFEST.parent
+    assert {name for name, data in made.items() if (root / name).read_bytes() != data} == set()
+
+
+def test_export(tmp_path: Path) -> None:
+    from ..export import export
+
+    chosen = [case for case in FILES if case.verdict == "acceptable"]
+    export(chosen, tmp_path / "vectors")
+    assert load_suite(tmp_path / "vectors" / "manifest.json").cases == SUITE.cases
+    assert {path.name for path in (tmp_path / "vectors" / "oam").iterdir()} == {
+        Path(name).name for case in chosen for name in (case.file, case.expected)
+    }
+
+
+def test_module_for_the_format() -> None:
+    assert all(hasattr(oam, name) for name in oam.__all__)
