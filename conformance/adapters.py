@@ -567,7 +567,10 @@ def _batch_answer(line: bytes, path: str) -> Answer:
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
         return _garbage("a line that is no answer: not an object with a path")
     if value["path"] != path:
-        found, asked = (shorten(printable(os.path.basename(name))) for name in (value["path"], path))
+        names = [os.path.basename(value["path"]), os.path.basename(path)]
+        if names[0] == names[1]:
+            names = [value["path"], path]
+        found, asked = (shorten(printable(name), 160) for name in names)
         return _garbage(f"an answer about '{found}' when asked about '{asked}'")
     if value.keys() == {"path", "document"}:
         return _accepted(value["document"])

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ... import ArgumentError, FormatError, QuantizedTensor, decode, encode, oam, validate
+from ...oam._tensors import ENCODING_NAMES
 from ...quantization import quantize_array
 from ...spec.dtypes import OAM_BY_CODE
 from ...spec.schema import OAM_NEWEST
-from ...oam._tensors import ENCODING_NAMES
 
 CASES = Path(os.environ.get("CKPTSPEC_CASES", Path(__file__).resolve().parents[3] / "shared" / "cases"))
 pytestmark = pytest.mark.skipif(not (CASES / "index.json").exists(), reason="the handed cases are not there")
@@ -85,7 +85,7 @@ def _model(description: dict[str, Any]) -> oam.Model:
             parts[section] = [(item["name"], _tensor(item)) for item in description[section]]
     if "optimizer" in description:
         stated = description["optimizer"]
-        moments = {
+        moments: dict[str, Any] = {
             key: np.array(stated[f"{key}_bits"], np.uint32).view(np.float32)
             for key in ("first_moment", "second_moment")
         }

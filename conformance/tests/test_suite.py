@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from ... import ArgumentError, FormatError, decode, encode, neutral, oam, validate
+from ... import ArgumentError, FormatError, decode, encode, loads, neutral, oam, validate
 from ...spec.rules import CANONICAL, NOTE, REJECT, RULES
 from ...spec.schema import OAM_NEWEST
 from .. import strategies
@@ -74,10 +74,12 @@ def test_every_reject_rule_can_come_alone() -> None:
 def test_file(case: Case) -> None:
     data, expected = case.read(), case.read_expected()
     assert hashlib.sha256(data).hexdigest() == case.sha256
-    report = validate(data)
+    report = validate(data, format=None if case.format == "any" else case.format)
     if "error" in expected:
         assert case.verdict in ("invalid", "acceptable")
         with pytest.raises(FormatError) as caught:
+            (loads if case.format == "any" else oam.loads)(data)
+        with pytest.raises(FormatError):
             decode(data)
         error = caught.value
         assert report.first is not None

@@ -13,21 +13,24 @@ types, so the file's bytes are always passed as read-only, aligned arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from importlib import import_module
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
 from ._fnv_numpy import BEFORE, EVERY_BYTE, MODULUS, PRIME, ROWS, Bytes, Words, powers
 
 __all__ = ["BLOCK", "GRAIN", "Hasher"]
 
+# Imported so that the type checker knows nothing about them: it comes to the same result with and without numba.
+numba: Final[Any] = import_module("numba")
+extending: Final[Any] = import_module("numba.extending")
+ir: Final[Any] = import_module("llvmlite.ir")
+make_array: Final[Any] = import_module("numba.np.arrayobj").make_array
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_Digits = NDArray[np.int16]
+_Digits: TypeAlias = NDArray[np.int16]
 
 _WIDTH: Final = 256  # words in a row, and in a plane
 _ROW: Final = 8 * _WIDTH  # bytes in a row
@@ -36,7 +39,7 @@ _LANES: Final = 8  # sums of pairs side by side: each takes _ROW / 16 pairs belo
 GRAIN: Final = ROWS * _ROW  # bytes in a block
 BLOCK: Final = 1 << 21  # bytes to hash at one time
 
-U: Final = np.uint64
+U: TypeAlias = np.uint64
 _1, _2, _4, _8, _16, _32, _56, _255 = (U(number) for number in (1, 2, 4, 8, 16, 32, 56, 255))
 _NIBBLES, _PAIRS, _BITS = U(0x0F0F0F0F0F0F0F0F), U(0x3333333333333333), U(0x5555555555555555)
 _EVERY_BYTE: Final = U(EVERY_BYTE)
@@ -52,7 +55,7 @@ _WORKSPACE: Final = 15 * _WIDTH
 
 def _jit(function: _Function) -> _Function:
     """Compile at the first call; keep the code on disk for the next process, where there is a place for it."""
-    options = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
     try:
         return cast(_Function, numba.njit(cache=True, **options)(function))
     except RuntimeError:  # nowhere to write
@@ -116,20 +119,22 @@ def _carry(ws: Words) -> U:
 @_inline
 def _start(total: U, low: U, k: U) -> U:
     """Return what flips at the start of every row, in every byte of a word."""
-    return (_BEFORE[total] ^ (_255 * ((low >> k) & _1))) * _EVERY_BYTE
+    flips: U = (_BEFORE[total] ^ (_255 * ((low >> k) & _1))) * _EVERY_BYTE
+    return flips
 
 
 @_inline
 def _solved(ws: Words, w: U, k: U, start: U) -> U:
     """Turn word ``w`` of plane k of b into that of x = l ^ b, and return it."""
-    x = (ws[_PREFIX + w] << _8) ^ ws[_CARRIED + w] ^ start ^ ws[k * _N + w]
+    x: U = (ws[_PREFIX + w] << _8) ^ ws[_CARRIED + w] ^ start ^ ws[k * _N + w]
     ws[k * _N + w] = x
     return x
 
 
 @_inline
 def _next_u(ws: Words, w: U, k: U, x: U, u: U) -> U:
-    return (x ^ ws[(k - _1) * _N + w]) & ~u
+    following: U = (x ^ ws[(k - _1) * _N + w]) & ~u
+    return following
 
 
 @_inline
@@ -144,7 +149,7 @@ def _solve(ws: Words, low: U) -> U:
     As in ``_fnv_numpy.Solver.solve``: bit k of y = 3x is x_k ^ u_k, bit k of z = y + 16y is y_k ^ v_k with
     v_k = y_(k-4) ^ c_k, and bit 7 takes x_0 besides. Each loop finishes one plane and prepares the next.
     """
-    after = low
+    after: U = low
     for i in range(_WIDTH):
         w = U(i)
         ws[_PREFIX + w] = _running(ws[w])
@@ -231,7 +236,8 @@ def _solve_upper(ws: Words, low: U, after: U) -> U:
     start = _start(total, low, U(7))
     for i in range(_WIDTH):
         _solved(ws, U(i), U(7), start)
-    return after ^ (_PARITY[total] << U(7))
+    after ^= _PARITY[total] << U(7)
+    return after
 
 
 @_jit
@@ -280,7 +286,8 @@ def _pair_sums(context: Any, builder: Any, left: Any, right: Any) -> Any:
     double = ir.VectorType(index, 2 * _LANES)
     products = builder.mul(builder.sext(left, double), builder.sext(right, double))
     even, odd = (ir.Constant(wide, [index(2 * lane + first) for lane in range(_LANES)]) for first in (0, 1))
-    return builder.add(builder.shuffle_vector(products, products, even), builder.shuffle_vector(products, products, odd))
+    first, second = (builder.shuffle_vector(products, products, half) for half in (even, odd))
+    return builder.add(first, second)
 
 
 def _row_sum_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -329,7 +336,7 @@ def _row_sum_typed(typing: Any, x: Any, x_at: Any, b: Any, b_at: Any, digits: An
 
 
 # (x, first byte, b, first byte, digits) -> the sum over a row of (x - l) * P^(bytes to the row's end), where l = x ^ b
-_row_sum = cast("Callable[[Bytes, U, Bytes, U, _Digits], U]", intrinsic(_row_sum_typed))
+_row_sum = cast("Callable[[Bytes, U, Bytes, U, _Digits], U]", extending.intrinsic(_row_sum_typed))
 
 
 @_jit

@@ -5,8 +5,8 @@
 1. ``Solver.split`` cuts the block into eight contiguous rows and transposes bits *between* the rows, so that plane k
    is one array whose byte t holds, for each row r, in bit r, bit k of byte t of that row. ``Solver.solve`` turns the
    planes of the file's bytes b into the planes of x = l XOR b, in place. ``Solver.join`` transposes back to bytes.
-2. ``Folder.fold`` sums (x - l) times the powers of the FNV prime modulo 2^64, as float64 products that stay below
-   2^53 and are therefore exact.
+2. ``Folder.fold`` sums (x - l) times the powers of the FNV prime modulo 2^64, as float32 products so small that they
+   are exact.
 
 Every array is allocated once for a workspace and written through ``out=``; the views are made once, because making a
 view costs as much as an operation on a few kilobytes. A workspace serves one thread at a time.
@@ -14,15 +14,13 @@ view costs as much as an operation on a few kilobytes. A workspace serves one th
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BEFORE", "BLOCK", "EVERY_BYTE", "GRAIN", "MODULUS", "PRIME", "ROWS", "Bytes", "Hasher", "Words", "powers"]
+__all__ = ["BLOCK", "GRAIN", "Hasher", "Locator"]
 
 Words: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -78,6 +76,7 @@ class Solver:
         self._flips = self._padded[0][1:]
         self._columns, self._running = self._padded[1], self._padded[0]
         self._before = self._running.view(np.uint8)[7:-1]
+        self._low, self._backward = 0, False
         self._plane_bytes = [plane.view(np.uint8) for plane in self._planes]
 
     def split(self, block: Words) -> None:
@@ -104,23 +103,24 @@ class Solver:
         np.left_shift(swap, distance, out=swap)
         np.bitwise_xor(from_low, swap, out=to_low)
 
-    def solve(self, low: int) -> int:
-        """Turn the planes of b into the planes of x = l XOR b, given the low byte ``low`` before the first byte.
+    def solve(self, low: int, *, backward: bool = False) -> int:
+        """Turn the planes of b into the planes of x = l XOR b, and return the low byte at the other end of the block.
 
-        Returns the low byte after the last byte.
+        ``low`` is the low byte before the first byte or, ``backward``, the one after the last byte.
         """
+        self._low, self._backward = low, backward
         xor, conj, disj = np.bitwise_xor, np.bitwise_and, np.bitwise_or
         x = self._planes
         u, e, y1, y2, y3, v, c, y = self._scratch
         flips = self._flips
-        after = self._scan(0, x[0], low)
-        after |= self._scan(1, xor(x[1], x[0], out=flips), low)
+        other = self._scan(0, x[0])
+        other |= self._scan(1, xor(x[1], x[0], out=flips))
         # y = 3x: bit k of y is x_k ^ u_k, where u_1 = x_0 and u_(k+1) = (x_k ^ x_(k-1)) & ~u_k
         xor(x[1], x[0], out=y1)
         disj(y1, x[0], out=u)
         xor(u, x[0], out=u)
         for k, kept in ((2, y2), (3, y3)):
-            after |= self._scan(k, xor(x[k], u, out=flips), low)
+            other |= self._scan(k, xor(x[k], u, out=flips))
             xor(x[k], u, out=kept)
             self._carry(k, u, e)
         # z = y + 16y: bit k of z is y_k ^ v_k, where v_k = y_(k-4) ^ (the carry c into bit k)
@@ -129,7 +129,7 @@ class Solver:
             if k > 4:
                 v_k = xor(older, c, out=v)
             xor(x[k], u, out=flips)
-            after |= self._scan(k, xor(flips, v_k, out=flips), low)
+            other |= self._scan(k, xor(flips, v_k, out=flips))
             xor(x[k], u, out=y)
             if k == 4:
                 conj(y, v_k, out=c)
@@ -141,7 +141,7 @@ class Solver:
         # 179x = z + 128x: bit 7 takes x_0 besides
         xor(x[7], u, out=flips)
         xor(flips, xor(y3, c, out=v), out=flips)
-        return after | self._scan(7, xor(flips, x[0], out=flips), low)
+        return other | self._scan(7, xor(flips, x[0], out=flips))
 
     def _carry(self, k: int, u: Words, e: Words) -> None:
         """Advance ``u`` from bit k to bit k + 1: (e | u) ^ u is e & ~u."""
@@ -150,10 +150,11 @@ class Solver:
         np.bitwise_or(e, u, out=e)
         np.bitwise_xor(e, u, out=u)
 
-    def _scan(self, k: int, flips: Words, low: int) -> int:
+    def _scan(self, k: int, flips: Words) -> int:
         """Replace plane k of b by plane k of x, given at which bytes bit k of the low byte flips.
 
-        Bit k of l is the running XOR of ``flips`` over all earlier bytes. Returns bit k of l after the last byte.
+        Bit k of l is its value at the start and the running XOR of ``flips`` over all earlier bytes; all of them
+        together lead from one end of the block to the other. Returns bit k of the low byte at the other end.
         """
         if flips is not self._flips:
             np.copyto(self._flips, flips)
@@ -162,7 +163,9 @@ class Solver:
         total ^= total >> 16
         total ^= total >> 8
         total &= 0xFF
-        start = low >> k & 1
+        known = self._low >> k & 1
+        other = known ^ (total.bit_count() & 1)
+        start = other if self._backward else known
         flipped = BEFORE[total] ^ (0xFF if start else 0)
         # The XOR over a window of eight bytes, doubled three times; then each of the eight byte columns adds up words.
         self._running[0] = 0
@@ -173,7 +176,7 @@ class Solver:
         np.bitwise_xor.accumulate(self._columns, out=self._running)
         plane = self._plane_bytes[k]
         np.bitwise_xor(self._before, plane, out=plane)
-        return ((total.bit_count() & 1) ^ start) << k
+        return other << k
 
 
 def powers(base: int, count: int) -> Words:
@@ -203,7 +206,7 @@ class Folder:
         rows = -(-size // self._ROW)  # of which the first may be short
         self._sums = np.empty((rows, self._DIGITS), np.float32)
         self._row_powers = powers(pow(PRIME, self._ROW, MODULUS), rows)
-        self._power = pow(PRIME, size, MODULUS)
+        self.power = pow(PRIME, size, MODULUS)
         differences, operand = np.empty(min(self._STEP, size), np.int16), np.empty(min(self._STEP, size), np.float32)
         self._steps = [self._plan(differences, operand, *piece) for piece in self._pieces(size)]
 
@@ -246,7 +249,7 @@ class Folder:
         for column in range(self._DIGITS):
             digits = self._sums[:, column].astype(np.int64).view(np.uint64)
             total += int((digits * self._row_powers).sum(dtype=np.uint64)) << 8 * column
-        return (state * self._power + total) % MODULUS
+        return (state * self.power + total) % MODULUS
 
 
 class Hasher:
@@ -273,23 +276,48 @@ class Hasher:
         np.bitwise_xor(folder.x, block, out=folder.low)
         return folder.fold(low)
 
+    def hash(self, block: Words, state: int) -> int:
+        """Return the state after ``block``, begun in ``state``."""
+        low = state & 0xFF
+        self.begin(block)
+        self.solve(block, low)
+        return (self.finish(block, low) + (state - low) * self._folder.power) % MODULUS
 
-_POOLED: Final = 4
-_pool: list[Hasher] = []
-_pool_lock = threading.Lock()
 
+class Locator:
+    """Workspace that compares two chains over the same block of exactly ``size`` bytes, a multiple of ``GRAIN``."""
 
-@contextmanager
-def borrowed(size: int) -> Iterator[Hasher]:
-    """Lend a ``Hasher`` for blocks of ``size`` bytes; the last few to come back are kept for the next caller."""
-    with _pool_lock:
-        found = next((hasher for hasher in _pool if hasher.size == size), None)
-        if found is not None:
-            _pool.remove(found)
-    hasher = found or Hasher(size)
-    try:
-        yield hasher
-    finally:
-        with _pool_lock:
-            _pool.append(hasher)
-            del _pool[:-_POOLED]
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._solver = Solver(size)
+        self._x, self._low, self._other_x, self._other_low = np.empty((4, size // 8), np.uint64)
+        self._weights = powers(pow(PRIME, -1, MODULUS), size)[::-1].view(np.int64)  # P^0, P^-1, P^-2, ...
+        self._difference = np.empty(size, np.int16)
+        self._sums, self._products = np.empty((2, size), np.int64)
+
+    def search(self, block: Bytes, ends: tuple[int, int], wanted: int) -> tuple[list[tuple[int, int]], int]:
+        """Find where the chain from ``ends[0]`` to ``ends[1]`` and the one that ends in ``wanted`` differ in one byte.
+
+        Returns the pairs (index in the block, what to XOR its byte with), and the state in which the latter begins.
+        """
+        words = block.view(np.uint64)
+        self._chain(words, self._x, self._low, ends[0] & 0xFF, backward=False)
+        self._chain(words, self._other_x, self._other_low, wanted & 0xFF, backward=True)
+        sums, products, count = self._sums, self._products, block.size
+        np.subtract(self._low.view(np.uint8), self._other_low.view(np.uint8), out=self._difference, dtype=np.int16)
+        np.multiply(self._difference, self._weights, out=sums)
+        np.subtract(self._x.view(np.uint8), self._other_x.view(np.uint8), out=self._difference, dtype=np.int16)
+        np.multiply(self._difference, self._weights, out=products)
+        np.subtract(sums[1:], products[:-1], out=sums[1:])
+        np.add.accumulate(sums, out=sums)
+        gap = (ends[1] - wanted) * pow(PRIME, -count, MODULUS) + int(sums[-1]) - int(products[-1])
+        gap %= MODULUS
+        places = np.flatnonzero(sums.view(np.uint64) == np.uint64(gap))
+        masks = (self._low.view(np.uint8) ^ self._other_low.view(np.uint8))[places]
+        return list(zip(places.tolist(), masks.tolist(), strict=True)), (ends[0] - gap) % MODULUS
+
+    def _chain(self, words: Words, x: Words, low: Words, known: int, *, backward: bool) -> None:
+        self._solver.split(words)
+        self._solver.solve(known, backward=backward)
+        self._solver.join(x)
+        np.bitwise_xor(x, words, out=low)

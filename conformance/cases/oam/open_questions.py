@@ -74,7 +74,7 @@ def _empty_sections(book: CaseBook) -> None:
                 title=f"an empty section at the first byte of another ({name})",
                 make=made.bytes,
                 verdict="acceptable",
-                rules=("OAM-SEC-LEGACY",),
+                rules=("OAM-SEC-LEGACY", *(("OAM-SEC-BODIES",) if name == "last_body" else ())),
                 versions=(made.version,),
                 tags=("legacy", "open"),
                 reason="The upstream readers' answers depend on how they sort sections of equal offset. This "

@@ -1,0 +1,281 @@
+"""Properties of reader, writer and validator that must hold for any model, any document and any damage."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ... import CheckpointError, FormatError, Report, decode, encode, loads, neutral, oam, validate
+from ...arrays import byte_blocks
+from ...examination import Examination
+from ...oam import _tensors
+from ...oam._examine import examine
+from ...source import BufferSource
+from ...spec.layout import fields, record_size
+from ...spec.schema import OAM_NEWEST, OamHeader, OamTensor
+from .. import strategies
+from ..cases.assemble import Image, T, assemble, config, optimizer, progress, tensors
+from ..catalogue import Case, load_suite
+
+FILES = [case for case in load_suite().cases if case.kind == "file" and case.format == "oam"]
+VALID = [case for case in FILES if case.verdict == "valid"]
+SLOW = settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+# --------------------------------------------------------------------------------------------------------- round trips
+
+
+def _bytes(value: Any) -> bytes:
+    return b"".join(byte_blocks(np.asarray(value)))
+
+
+@SLOW
+@given(strategies.models())
+def test_any_model_round_trips_bit_exactly(model: oam.Model) -> None:
+    data = oam.dumps(model)
+    again = oam.loads(data)
+    assert again.config == model.config
+    for before, after in ((model.weights, again.weights), (model.state, again.state)):
+        assert list(before) == list(after)
+        for name in before:
+            assert after[name].shape == before[name].shape
+            assert after[name].dtype == before[name].dtype.newbyteorder("<")
+            assert _bytes(after[name]) == _bytes(before[name])
+    assert oam.dumps(again) == data
+    assert validate(data).canonical
+
+
+@SLOW
+@given(strategies.oam_documents())
+def test_document_round_trips(document: dict[str, Any]) -> None:
+    text = neutral.dump_json(document)
+    assert neutral.parse_json(text) == document
+    data = encode(document)
+    assert decode(data) == document
+    assert validate(data).canonical == (document["version"] == OAM_NEWEST)
+
+
+@SLOW
+@given(strategies.oam_documents(version=OAM_NEWEST))
+def test_writer_agrees_with_an_independent_layout(document: dict[str, Any]) -> None:
+    """The assembler of the case definitions lays files out by itself."""
+    keys = ("name", "dtype", "shape", "data", "encoding")
+
+    def section(name: str) -> list[tuple[str | int, bytes]]:
+        items = [T(*(bytes.fromhex(row[key]) if key == "data" else row[key] for key in keys)) for row in document[name]]
+        made = [T(i.name, i.dtype, tuple(map(int, i.shape)), i.data, i.encoding) for i in items]
+        return [(name, tensors(made))] if made else []
+
+    def stored(record: dict[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in record.items():
+            if key in ("arch_config", "first_moment", "second_moment"):
+                continue
+            if key.endswith("_dtype"):
+                made[key] = _tensors_code(value)
+            elif isinstance(value, str) and value.startswith("0x") and key not in ("architecture", "metric_name"):
+                made[key] = int(value, 16)
+            elif key in ("step", "bytes_seen", "env_steps", "lower_is_better"):
+                made[key] = int(value)
+            else:
+                made[key] = value
+        return made
+
+    sections: list[tuple[str | int, bytes]] = [
+        ("config", config(bytes.fromhex(document["config"]["arch_config"]), **stored(document["config"]))),
+        *section("weights"),
+        *section("state"),
+    ]
+    if document["optimizer"]:
+        first, second = (bytes.fromhex(document["optimizer"][key]) for key in ("first_moment", "second_moment"))
+        sections.append(("optimizer", optimizer(first, second, **stored(document["optimizer"]))))
+    sections.append(("progress", progress(**stored(document["progress"]))))
+    assert encode(document) == assemble(sections).bytes()
+
+
+def _tensors_code(name: str) -> int:
+    from ...spec.dtypes import OAM_DTYPES
+
+    return OAM_DTYPES[name].oam_code
+
+
+# -------------------------------------------------------------------------------------------------------------- damage
+
+
+def _refused(data: bytes) -> FormatError | None:
+    try:
+        oam.loads(data)
+    except FormatError as error:
+        return error
+    return None
+
+
+def _covered(data: bytes) -> list[int]:
+    """Return the offsets of all bytes that some checksum covers: header, table, payloads."""
+    count = struct.unpack_from("<I", data, 8)[0]
+    ranges = [(0, 64 + 64 * count)]
+    ranges += [struct.unpack_from("<QQ", data, 64 + 64 * entry + 12) for entry in range(count)]
+    return [at for offset, size in ranges for at in range(offset, offset + size)]
+
+
+MODERN = [case for case in VALID if case.versions and case.versions[0] >= 2]
+
+
+@pytest.mark.parametrize("case_id", ["oam/golden_minimal", "oam/golden_all_sections", "oam/v2_all_sections"])
+def test_every_byte_flip_outside_padding_is_refused(case_id: str) -> None:
+    data = bytearray(load_suite().case(case_id).read())
+    for at in _covered(bytes(data)):
+        for mask in (0x01, 0x80, 0xFF):
+            data[at] ^= mask
+            assert _refused(bytes(data)) is not None, f"byte {at} ^ {mask:#x}"
+            data[at] ^= mask
+
+
+@SLOW
+@given(st.sampled_from(MODERN), st.data())
+def test_any_byte_flip_outside_padding_is_refused(case: Case, data: st.DataObject) -> None:
+    raw = bytearray(case.read())
+    places = _covered(bytes(raw))
+    raw[places[data.draw(st.integers(0, len(places) - 1))]] ^= data.draw(st.integers(1, 255))
+    error = _refused(bytes(raw))
+    assert error is not None
+    assert validate(bytes(raw), format="oam").first == error.finding
+
+
+@SLOW
+@given(st.sampled_from(VALID), st.data())
+def test_every_truncation_is_refused(case: Case, data: st.DataObject) -> None:
+    raw = case.read()
+    cut = raw[: data.draw(st.integers(0, len(raw) - 1))]
+    assert _refused(cut) is not None
+    assert not validate(cut).ok
+
+
+@pytest.mark.parametrize("case_id", ["oam/golden_minimal", "oam/v1_all_sections"])
+def test_all_truncations_are_refused(case_id: str) -> None:
+    raw = load_suite().case(case_id).read()
+    for size in [*range(600), *range(4000, 4400), *range(len(raw) - 300, len(raw))]:
+        assert size >= len(raw) or _refused(raw[:size]) is not None, size
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.binary(max_size=300) | st.binary(max_size=300).map(lambda tail: b"OAM\0" + tail))
+def test_arbitrary_bytes(data: bytes) -> None:
+    for read in (loads, oam.loads, decode, functools.partial(oam.loads, verify=False)):
+        with contextlib.suppress(CheckpointError):
+            read(data)
+    assert not validate(data).ok or len(data) >= 64
+    validate(data, format="oam")
+
+
+@st.composite
+def _edited(draw: Any) -> tuple[bytes, bool]:
+    """A valid file with arbitrary edits, its checksums made right again as far as the table still makes sense."""
+    case = draw(st.sampled_from(VALID))
+    raw = bytearray(case.read())
+    count = struct.unpack_from("<I", raw, 8)[0]
+    places = [at for at in _covered(bytes(raw)) if not 24 <= at < 32]
+    interesting = st.sampled_from([0, 1, 0x7F, 0x80, 0xFF])
+    for _ in range(draw(st.integers(1, 6))):
+        at = places[draw(st.integers(0, len(places) - 1))]
+        if draw(st.booleans()):
+            raw[at] = draw(interesting | st.integers(0, 255))
+        else:  # a whole integer of 8 bytes
+            value = draw(st.sampled_from([0, 1, 1 << 31, 1 << 32, 1 << 53, 1 << 62, 1 << 63, (1 << 64) - 1]))
+            raw[at : at + 8] = struct.pack("<Q", value)[: len(raw) - at]
+    image = Image(raw, [("config", 0, 0)] * count, struct.unpack_from("<I", raw, 4)[0])
+    image.seal()
+    return bytes(image.data), True
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_edited())
+def test_arbitrary_edits_with_good_checksums(edited: tuple[bytes, bool]) -> None:
+    data, _ = edited
+    report = validate(data, format="oam")
+    error = _refused(data)
+    assert (error is None) == report.ok
+    if error is not None:
+        assert report.first == error.finding
+        assert str(report.first)
+    else:
+        document = decode(data)
+        newest = encode(document | {"version": OAM_NEWEST})
+        assert (newest == data) == report.canonical, report
+        assert decode(newest) == document | {"version": OAM_NEWEST}
+    source = BufferSource(data)
+    list(oam.regions(source))
+    oam.inspect(source)
+    try:
+        model, _survivors, _ = oam.salvage(source)
+    except FormatError:
+        return
+    assert validate(oam.dumps(model)).canonical
+
+
+@SLOW
+@given(_edited())
+def test_regions_cover_a_good_file_exactly(edited: tuple[bytes, bool]) -> None:
+    data, _ = edited
+    if not validate(data, format="oam").ok:
+        return
+    at = 0
+    for region in oam.regions(BufferSource(data)):
+        assert region.offset == at, region
+        at += region.size
+    assert at == len(data)
+
+
+# ----------------------------------------------------------------------------------------------- the shortcut by numpy
+
+
+@st.composite
+def _index(draw: Any) -> bytes:
+    """A weights section whose entries have extreme and plain values side by side."""
+    count = draw(st.integers(1, 5))
+    raw = bytearray(tensors([T(f"t{row}", "u8", (4,), bytes(4)) for row in range(count)]))
+    extreme = [0, 1, 4, 32, 1 << 31, 1 << 32, 1 << 52, 1 << 53, 1 << 62, 1 << 63, (1 << 64) - 1]
+    for row in range(count):
+        base = 8 + row * record_size(OamTensor)
+        for item in fields(OamTensor):
+            if item.name == "name" or not draw(st.booleans()):
+                continue
+            at = base + item.offset + 8 * draw(st.integers(0, 7)) * (item.count == 8)
+            width = 8 if item.count == 8 else item.size
+            value = draw(st.sampled_from(extreme) | st.integers(0, 16))
+            raw[at : at + width] = (value % (1 << 8 * width)).to_bytes(width, "little")
+    return bytes(raw)
+
+
+@settings(max_examples=600, deadline=None)
+@given(_index(), st.sampled_from([1, 2, 3]))
+def test_the_look_through_misses_no_row(section: bytes, version: int) -> None:
+    data = assemble([("config", config()), ("weights", section), ("progress", progress())], version=version).bytes()
+
+    def findings(everything: bool) -> Report:
+        report = Report()
+        if not everything:
+            examine(Examination(BufferSource(data), report))
+            return report
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("_suspect_entries", "_suspect_payloads"):
+                patch.setattr(
+                    _tensors._Checker, name, lambda self: np.ones(len(self.index.entries), np.bool_), raising=True
+                )
+            examine(Examination(BufferSource(data), report))
+        return report
+
+    assert findings(True).findings == findings(False).findings
+
+
+def test_header_is_the_schemas() -> None:
+    assert _covered(load_suite().case("oam/golden_minimal").read())[: record_size(OamHeader)] == list(range(64))
