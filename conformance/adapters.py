@@ -59,7 +59,7 @@ ACCEPTED: Final = "accepted"
 REJECTED: Final = "rejected"
 
 _PLACE: Final = "{}"  # where a command wants the path
-_SHOWN: Final = 400  # characters of a command's output that are kept for people
+_SHOWN: Final = 240  # characters of a command's output that are kept for people
 _STDERR_LIMIT: Final = 65536  # bytes; of what is longer, the end is kept
 _POLL: Final = 0.01  # seconds between two looks whether a process has ended while its pipes are open
 _FAREWELL: Final = 5.0  # seconds that a batch command has to end after its last answer

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ... import __version__, load, oam, save
-from ...cli import build_parser, main
-from ...oam import Model, Optimizer, QuantizedTensor
-from ..catalogue import VECTORS, load_suite
+from ckptspec import __version__, load, oam, save
+from ckptspec.cli import build_parser, main
+from ckptspec.conformance.catalogue import VECTORS, load_suite
+from ckptspec.oam import Model, Optimizer, QuantizedTensor
 
 SUITE = load_suite()
 COMMAND = [sys.executable, "-m", "ckptspec"]
@@ -262,12 +262,20 @@ F = np.zeros(3, np.float32)
 def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = str(tmp_path / "out.oam")
     assert main(["salvage", vector("bad_payload_state_v3"), target]) == 0
+    assert "repaired  byte 8531  it was 0x28 and is 0x08 now" in capsys.readouterr().out
+    assert list(load(target).state) == ["s"]
+    damaged = tmp_path / "damaged.oam"
+    data = bytearray(Path(vector("golden_all_sections")).read_bytes())
+    data[8528] ^= 1
+    data[8530] ^= 1
+    damaged.write_bytes(data)
+    assert main(["salvage", str(damaged), target]) == 0
     assert "unverified" in capsys.readouterr().out
     assert main(["validate", "--strict", "-q", target]) == 0
     assert main(["salvage", vector("golden_weights"), target]) == 0
     assert "nothing was damaged" in capsys.readouterr().out
     assert main(["salvage", vector("bad_short_63"), target]) == 1
-    assert main(["salvage", vector("bad_payload_state_v3"), target, "--json", "--intact-only"]) == 0
+    assert main(["salvage", str(damaged), target, "--json", "--intact-only"]) == 0
     capsys.readouterr()
     assert list(load(target).state) == []
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ... import ArgumentError, FormatError, QuantizedTensor, decode, encode, oam, validate
-from ...oam._tensors import ENCODING_NAMES
-from ...quantization import quantize_array
-from ...spec.dtypes import OAM_BY_CODE
-from ...spec.schema import OAM_NEWEST
+from ckptspec import ArgumentError, FormatError, QuantizedTensor, decode, encode, oam, validate
+from ckptspec.oam._tensors import ENCODING_NAMES
+from ckptspec.quantization import quantize_array
+from ckptspec.spec.dtypes import OAM_BY_CODE
+from ckptspec.spec.schema import OAM_NEWEST
 
 CASES = Path(os.environ.get("CKPTSPEC_CASES", Path(__file__).resolve().parents[3] / "shared" / "cases"))
 pytestmark = pytest.mark.skipif(not (CASES / "index.json").exists(), reason="the handed cases are not there")

@@ -12,14 +12,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ... import ArgumentError, FormatError, QuantizedTensor, load, loads, oam, save, validate
-from ...arrays import byte_blocks
-from ...findings import Survivor
-from ...oam import Config, Model, Optimizer, Progress, Tensor
-from ...quantization import quantize_array
-from ...source import BufferSource
-from ...spec.dtypes import OAM_DTYPES, numpy_type
-from ..catalogue import load_suite
+from ckptspec import ArgumentError, FormatError, QuantizedTensor, load, loads, oam, save, validate
+from ckptspec.arrays import byte_blocks
+from ckptspec.conformance.catalogue import load_suite
+from ckptspec.findings import Survivor
+from ckptspec.oam import Config, Model, Optimizer, Progress, Tensor
+from ckptspec.quantization import quantize_array
+from ckptspec.source import BufferSource, FileSource
+from ckptspec.spec.dtypes import OAM_DTYPES, numpy_type
 
 SUITE = load_suite()
 
@@ -139,8 +139,8 @@ def test_opening_touches_no_payload(tmp_path: Path) -> None:
 
 def _sparse(path: Path, elements: int) -> None:
     """Write a file whose only weight is a hole of ``elements`` bytes; its payload checksum is not the right one."""
-    from ..cases.assemble import T, assemble, config, progress, tensors
-    from ..cases.oam.parts import minimal
+    from ckptspec.conformance.cases.assemble import T, assemble, config, progress, tensors
+    from ckptspec.conformance.cases.oam.parts import minimal
 
     del minimal
     image = assemble([("config", config()), ("weights", tensors([T("w", "u8", (0,), b"")])), ("progress", progress())])
@@ -158,8 +158,6 @@ def _sparse(path: Path, elements: int) -> None:
 
 
 def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
-    from ...source import FileSource
-
     path = tmp_path / "m.oam"
     path.write_bytes(case("golden_weights"))
     source = FileSource(path)
@@ -343,9 +341,10 @@ def test_versions() -> None:
         assert {finding.rule for finding in validate(data)} == ({"OAM-HDR-OLD"} if version < 3 else set())
     with pytest.raises(ArgumentError, match="version 2 has no quantized tensors"):
         oam.dumps(Model(weights={"w": Q}), version=2)
-    for version in (0, 4, True, "3"):
+    wrong: list[Any] = [0, 4, True, "3"]
+    for version in wrong:
         with pytest.raises(ArgumentError, match="version: found"):
-            oam.dumps(model, version=version)  # type: ignore[arg-type]
+            oam.dumps(model, version=version)
 
 
 def test_python_floats_become_the_nearest_f32() -> None:
@@ -439,15 +438,43 @@ def _salvage(data: bytes, **options: Any) -> tuple[Model, dict[str, Survivor]]:
 
 
 def test_salvage_of_a_flipped_byte_in_a_payload() -> None:
-    data = case("bad_payload_state_v3")
-    model, parts = _salvage(data)
+    whole = case("golden_all_sections")
+    start = whole.index(bytes(range(1, 9)))  # the payload of the state's tensor
+    data = bytearray(whole)
+    data[start + 3] ^= 0x20
+    model, parts = _salvage(bytes(data))  # one byte alone: the checksum tells which
+    assert parts[f"byte {start + 3}"].reason == "it was 0x24 and is 0x04 now, as the checksum tells"
+    assert {item.state for path, item in parts.items() if not path.startswith("byte")} == {"intact"}
+    assert oam.dumps(model) == whole
+    data[start + 5] ^= 0x01
+    model, parts = _salvage(bytes(data))
     assert parts["weights"].state == "intact"
     assert parts["state[0]"].state == "unverified"
     assert list(model.state) == ["s"]
-    model, parts = _salvage(data, intact_only=True)
+    model, parts = _salvage(bytes(data), intact_only=True)
     assert parts["state[0]"].state == "lost"
     assert list(model.weights) == ["w"]
     assert list(model.state) == []
+
+
+def test_every_single_byte_of_a_file_can_be_put_right(tmp_path: Path) -> None:
+    whole = case("golden_all_sections")
+    path = tmp_path / "m.oam"
+    covered = [
+        *range(24),
+        *range(32, 64 + 5 * 64),
+        *range(4096, 4096 + 108 + 200),
+        *range(len(whole) - 104, len(whole)),
+    ]
+    for at in covered[::7]:
+        data = bytearray(whole)
+        data[at] ^= 0x5A
+        path.write_bytes(data)
+        with FileSource(path) as source:
+            model, _, report = oam.salvage(source)
+            assert not report.ok
+            assert f"byte {at} (0x{at:x}) is" in " ".join(finding.hint for finding in report), at
+            assert oam.dumps(model) == whole, at
 
 
 def test_salvage_of_a_truncated_file() -> None:
@@ -483,13 +510,13 @@ def test_salvage_of_every_invalid_case() -> None:
     for entry in SUITE.cases:
         if entry.kind == "file" and entry.format == "oam" and entry.verdict != "valid":
             try:
-                model, _, report = oam.salvage(BufferSource(entry.read()))
+                model, survivors, report = oam.salvage(BufferSource(entry.read()))
             except FormatError:
                 continue
             made = oam.dumps(model)
             assert validate(made).canonical, entry.id
-            if not report.ok:
-                assert any(item.state != "intact" for item in report.survivors) or report.survivors, entry.id
+            assert not report.ok
+            assert any(item.state != "intact" for item in survivors), entry.id
 
 
 def test_report_speaks_of_survivors_only_when_refused() -> None:

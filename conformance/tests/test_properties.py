@@ -12,17 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ... import CheckpointError, FormatError, Report, decode, encode, loads, neutral, oam, validate
-from ...arrays import byte_blocks
-from ...examination import Examination
-from ...oam import _tensors
-from ...oam._examine import examine
-from ...source import BufferSource
-from ...spec.layout import fields, record_size
-from ...spec.schema import OAM_NEWEST, OamHeader, OamTensor
-from .. import strategies
-from ..cases.assemble import Image, T, assemble, config, optimizer, progress, tensors
-from ..catalogue import Case, load_suite
+from ckptspec import CheckpointError, FormatError, Report, decode, encode, loads, neutral, oam, validate
+from ckptspec.arrays import byte_blocks
+from ckptspec.conformance import strategies
+from ckptspec.conformance.cases.assemble import Image, T, assemble, config, optimizer, progress, tensors
+from ckptspec.conformance.catalogue import Case, load_suite
+from ckptspec.examination import Examination
+from ckptspec.oam import _tensors
+from ckptspec.oam._examine import examine
+from ckptspec.source import BufferSource
+from ckptspec.spec.layout import fields, record_size
+from ckptspec.spec.schema import OAM_NEWEST, OamHeader, OamTensor
 
 FILES = [case for case in load_suite().cases if case.kind == "file" and case.format == "oam"]
 VALID = [case for case in FILES if case.verdict == "valid"]
@@ -68,12 +68,13 @@ def test_document_round_trips(document: dict[str, Any]) -> None:
 @given(strategies.oam_documents(version=OAM_NEWEST))
 def test_writer_agrees_with_an_independent_layout(document: dict[str, Any]) -> None:
     """The assembler of the case definitions lays files out by itself."""
-    keys = ("name", "dtype", "shape", "data", "encoding")
 
     def section(name: str) -> list[tuple[str | int, bytes]]:
-        items = [T(*(bytes.fromhex(row[key]) if key == "data" else row[key] for key in keys)) for row in document[name]]
-        made = [T(i.name, i.dtype, tuple(map(int, i.shape)), i.data, i.encoding) for i in items]
-        return [(name, tensors(made))] if made else []
+        items = [
+            T(row["name"], row["dtype"], tuple(map(int, row["shape"])), bytes.fromhex(row["data"]), row["encoding"])
+            for row in document[name]
+        ]
+        return [(name, tensors(items))] if items else []
 
     def stored(record: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -103,7 +104,7 @@ def test_writer_agrees_with_an_independent_layout(document: dict[str, Any]) -> N
 
 
 def _tensors_code(name: str) -> int:
-    from ...spec.dtypes import OAM_DTYPES
+    from ckptspec.spec.dtypes import OAM_DTYPES
 
     return OAM_DTYPES[name].oam_code
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ... import load, oam, publish, save, validate
-from ...oam import Model
+from ckptspec import load, oam, publish, save, validate
+from ckptspec.oam import Model
 
 SMALL = Model(weights={"w": np.arange(4, dtype=np.float32)})
 
@@ -91,7 +91,7 @@ def test_failures_leave_the_old_file(
     def fail(*args: object) -> None:
         raise error
 
-    monkeypatch.setattr(publish.os, call, fail)
+    monkeypatch.setattr(os, call, fail)
     with pytest.raises(type(error)):
         save(path, SMALL)
     monkeypatch.undo()
@@ -114,7 +114,7 @@ def test_a_failing_directory_sync_is_reported_and_the_new_file_stands(
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwrite
-    monkeypatch.setattr(publish.os, "pwrite", lambda fd, data, at: real(fd, data[:7], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:7], at))
     save(tmp_path / "m.oam", SMALL)
     monkeypatch.undo()
     assert validate(tmp_path / "m.oam").canonical

@@ -590,11 +590,20 @@ def test_encoder_fault(small: Small, fakes: Fakes, case_id: str, behaviour: str,
     assert (result.status, run.exit_status) == ("failed", 1)
 
 
-def test_encoder_that_writes_no_file(small: Small) -> None:
-    run = small.run(encoder=CommandEncoder("test {} != ''"), filters=("oam/text",), skip_tags=())
+@pytest.mark.parametrize(
+    ("command", "outcome", "told"),
+    [
+        ("test {} != ''", "garbage", "the file to write cannot be read: No such file or directory"),
+        ("mkdir {}", "garbage", "what was written is not a regular file"),
+        ("ln -s /dev/zero {}", "garbage", "what was written is not a regular file"),
+        ("truncate -s 2G {}", "too-much-output", "wrote more than"),
+    ],
+)
+def test_encoder_that_writes_no_good_file(small: Small, command: str, outcome: str, told: str) -> None:
+    run = small.run(encoder=CommandEncoder(command))
     assert run.smoke is not None
-    assert run.smoke.result.outcome == "garbage"
-    assert "No such file" in run.smoke.result.happened
+    assert run.smoke.result.outcome == outcome
+    assert told in run.smoke.result.happened
 
 
 def test_encoder_s_file_is_decoded_back(small: Small) -> None:
@@ -794,6 +803,14 @@ def test_command_without_its_interpreter(small: Small, tmp_path: Path) -> None:
         small.run(decoder=CommandDecoder(str(script)))
 
 
+def test_command_that_vanishes_during_the_run(small: Small, fakes: Fakes, tmp_path: Path) -> None:
+    script = tmp_path / "decoder"
+    script.write_text(f'#!/bin/sh\nrm "$0"\n{fakes.command("decode")}\n')
+    script.chmod(0o755)
+    with pytest.raises(AdapterError, match=r"cannot run .*: No such file or directory$"):
+        small.run(decoder=CommandDecoder(str(script)))
+
+
 def test_batch_command_takes_no_place() -> None:
     with pytest.raises(AdapterError, match=r"has no \{\}$"):
         BatchDecoder("cat {}")
@@ -826,6 +843,18 @@ def test_bad_known_failures(small: Small, line: str, message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         known(small, f"decode:oam/good crash # why\n{line}")
     assert str(caught.value).startswith(message)
+
+
+def test_known_failures_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "known.txt").write_bytes(b"# \xff")
+    with pytest.raises(ArgumentError, match=r"known\.txt: the known-failures file is not UTF-8$"):
+        KnownFailures.load(tmp_path / "known.txt", [])
+
+
+def test_known_failures_with_carriage_returns(tmp_path: Path) -> None:
+    (tmp_path / "known.txt").write_bytes(b"decode:x crash # a\x0bb\r\n\r\n")
+    failures = KnownFailures.load(tmp_path / "known.txt", ["decode:x"]).failures
+    assert str(failures["decode:x"]) == "decode:x  crash  # a\x0bb"
 
 
 def test_known_failures(small: Small, fakes: Fakes) -> None:
@@ -1067,6 +1096,15 @@ def test_cli_writes_json_and_junit(conform: CommandLine, fakes: Fakes, tmp_path:
     assert json.loads(out)["counts"]["passed"] == 5
     assert err.endswith("conformant\n")
     check_junit((tmp_path / "junit.xml").read_text())
+
+
+def test_cli_shows_progress_on_a_terminal_only(conform: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    status, out, err = conform()
+    assert status == 0
+    assert "\x1b" not in out
+    lines = err.split("\r")
+    assert [lines[1], lines[-2], lines[-1]] == ["decode 1/9\x1b[K", "encode 5/5\x1b[K", "\x1b[K"]
 
 
 def test_cli_known_failures(conform: CommandLine, fakes: Fakes, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ...spec.dtypes import OAM_BY_CODE, SCALARS, numpy_type, oam_dtype_of
-from ...spec.layout import fields, numpy_dtype, record_size
-from ...spec.rules import RULES, rules_of
-from ...spec.schema import OAM_RECORDS, OAM_VERSIONS
+from ckptspec.spec.dtypes import OAM_BY_CODE, SCALARS, numpy_type, oam_dtype_of
+from ckptspec.spec.layout import fields, numpy_dtype, record_size
+from ckptspec.spec.rules import RULES, rules_of
+from ckptspec.spec.schema import OAM_RECORDS, OAM_VERSIONS
 
 # Sizes and some offsets as the format's description has them: the schema gives only an order.
 SIZES = {"header": 64, "section": 64, "config": 108, "index": 8, "tensor": 216, "optimizer": 68, "progress": 104}

@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from ... import ArgumentError, FormatError, decode, encode, loads, neutral, oam, validate
-from ...spec.rules import CANONICAL, NOTE, REJECT, RULES
-from ...spec.schema import OAM_NEWEST
-from .. import strategies
-from ..catalogue import MANIFEST, VECTORS, Case, load_suite
+from ckptspec import ArgumentError, FormatError, decode, encode, loads, neutral, oam, validate
+from ckptspec.conformance import strategies
+from ckptspec.conformance.catalogue import MANIFEST, VECTORS, Case, load_suite
+from ckptspec.spec.rules import CANONICAL, NOTE, REJECT, RULES
+from ckptspec.spec.schema import OAM_NEWEST
 
 SUITE = load_suite()
 FILES = [case for case in SUITE.cases if case.kind == "file"]
@@ -126,7 +126,7 @@ def test_documents_fit_the_schema(document: dict[str, Any]) -> None:
 
 
 def test_definitions_give_the_committed_files() -> None:
-    from ..build import build_files
+    from ckptspec.conformance.build import build_files
 
     made = build_files()
     root = MANIFEST.parent
@@ -134,7 +134,7 @@ def test_definitions_give_the_committed_files() -> None:
 
 
 def test_export(tmp_path: Path) -> None:
-    from ..export import export
+    from ckptspec.conformance.export import export
 
     chosen = [case for case in FILES if case.verdict == "acceptable"]
     export(chosen, tmp_path / "vectors")

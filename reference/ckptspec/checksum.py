@@ -56,7 +56,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -66,6 +66,8 @@ from .errors import ArgumentError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    _BytesLike: TypeAlias = Buffer | np.ndarray[Any, Any]
 
 __all__ = [
     "FNV_OFFSET_BASIS",
@@ -92,7 +94,7 @@ _WORD: Final = 8
 _log = logging.getLogger(__name__)
 
 
-def fnv1a64_serial(data: Buffer, state: int = FNV_OFFSET_BASIS) -> int:
+def fnv1a64_serial(data: _BytesLike, state: int = FNV_OFFSET_BASIS) -> int:
     """Return the hash of ``data``, begun in ``state``, byte by byte: the definition that all else is tested against.
 
     Arguments and errors are those of ``fnv1a64``.
@@ -100,7 +102,7 @@ def fnv1a64_serial(data: Buffer, state: int = FNV_OFFSET_BASIS) -> int:
     return _serial(_flat(data), _in_range(state, MODULUS, "state"))
 
 
-def fnv1a64(data: Buffer, state: int = FNV_OFFSET_BASIS, *, threads: int | None = None) -> int:
+def fnv1a64(data: _BytesLike, state: int = FNV_OFFSET_BASIS, *, threads: int | None = None) -> int:
     """Return the FNV-1a-64 hash of ``data``, 0 <= hash < 2^64.
 
     ``data`` is any C-contiguous buffer, of any format and number of dimensions: its bytes in memory count. ``state`` is
@@ -134,7 +136,7 @@ class Fnv1a64:
         """Hash of all bytes so far, 0 <= value < 2^64."""
         return self._state
 
-    def update(self, data: Buffer) -> None:
+    def update(self, data: _BytesLike) -> None:
         """Append the bytes of ``data``, any C-contiguous buffer."""
         self._state = _hash(_flat(data), self._state, self._threads)
 
@@ -157,7 +159,7 @@ class BlockSummary:
     """Length of the block in bytes."""
 
 
-def summarize(data: Buffer, low: int, *, threads: int | None = None) -> BlockSummary:
+def summarize(data: _BytesLike, low: int, *, threads: int | None = None) -> BlockSummary:
     """Return the summary of a block that follows on a state with low byte ``low``.
 
     To hash one large file with many workers: first ``final_low`` from part to part, each worker handing its result to
@@ -184,7 +186,7 @@ def combine(state: int, summaries: Iterable[BlockSummary]) -> int:
     return state
 
 
-def final_low(data: Buffer, low: int) -> int:
+def final_low(data: _BytesLike, low: int) -> int:
     """Return the low byte of the state after ``data``, from the low byte before it, in about half the time of a hash.
 
     Raises ArgumentError as ``summarize``.
@@ -217,7 +219,7 @@ class ByteError:
     """The value that gives the expected hash, 0..255, not ``found``."""
 
 
-def locate_single_byte_error(read: Callable[[int, int], Buffer], size: int, expected: int) -> list[ByteError]:
+def locate_single_byte_error(read: Callable[[int, int], _BytesLike], size: int, expected: int) -> list[ByteError]:
     """Return every single byte whose correction gives data the hash ``expected``, in order of offset.
 
     ``read(offset, size)`` returns that many bytes of the data, which are ``size`` bytes in all and must not change
@@ -253,7 +255,7 @@ def locate_single_byte_error(read: Callable[[int, int], Buffer], size: int, expe
     return sorted(errors, key=operator.attrgetter("offset"))
 
 
-def _piece(read: Callable[[int, int], Buffer], first: int, size: int) -> Bytes:
+def _piece(read: Callable[[int, int], _BytesLike], first: int, size: int) -> Bytes:
     """Read the block of ``locate_single_byte_error`` that begins at ``first``."""
     length = min(_LOCATE_BLOCK, size - first)
     piece = _flat(read(first, length))
@@ -279,19 +281,21 @@ def _thread_count(threads: int | None) -> int:
     return threads
 
 
-def _flat(data: Buffer) -> Bytes:
+def _flat(data: _BytesLike) -> Bytes:
     """Return the bytes of a C-contiguous buffer as a one-dimensional array, without a copy."""
-    if isinstance(data, np.ndarray):  # some types of elements, such as bfloat16, have no buffer of their own
-        if not data.flags.c_contiguous:
-            raise ArgumentError("must be contiguous, in C order", "data")
-        return data.reshape(-1).view(np.uint8)
     try:
-        view = memoryview(data)
-    except TypeError:
+        if isinstance(data, np.ndarray):  # some types of elements, such as bfloat16, have no buffer of their own
+            contiguous = data.flags.c_contiguous
+            flat = np.asarray(data).reshape(-1).view(np.uint8) if contiguous else None
+        else:
+            view = memoryview(data)
+            contiguous = view.c_contiguous
+            flat = np.frombuffer(view, np.uint8) if contiguous and view.nbytes else None
+    except (TypeError, ValueError):
         raise ArgumentError(f"must be a bytes-like object, not {type(data).__name__}", "data") from None
-    if not view.c_contiguous:
+    if not contiguous:
         raise ArgumentError("must be contiguous, in C order", "data")
-    return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+    return np.empty(0, np.uint8) if flat is None else flat
 
 
 def _serial(flat: Bytes, state: int) -> int:

@@ -71,8 +71,8 @@ class Survivor:
     """What became of one part of a damaged file.
 
     ``state`` is ``intact`` (proved by a checksum, or by there being none to prove it), ``unverified`` (readable, but a
-    checksum that covers it does not match) or ``lost``. ``what`` is ``section`` or ``tensor``; ``reason`` tells why a
-    part is not intact.
+    checksum that covers it does not match), ``repaired`` or ``lost``. ``what`` is ``section``, ``tensor`` or ``byte``
+    (one that was put right); ``reason`` tells why a part is not intact.
     """
 
     what: str

@@ -12,7 +12,7 @@ import mmap
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -21,7 +21,7 @@ from .errors import ArgumentError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BufferSource", "FileSource", "Source", "open_source"]
+__all__ = ["BufferSource", "FileSource", "PatchedSource", "Source", "open_source"]
 
 BLOCK: Final = 1 << 20  # bytes that are read at a time when a payload is streamed
 
@@ -39,6 +39,10 @@ class Source(ABC):
     @abstractmethod
     def view(self, offset: int, size: int) -> memoryview:
         """Return a read-only view of ``size`` bytes from ``offset`` on, which outlives the source."""
+
+    def private(self) -> memoryview:
+        """Return a writable view of everything whose changes stay with the caller."""
+        return memoryview(bytearray(self.view(0, self.size)))
 
     def blocks(self, offset: int, size: int, block: int = BLOCK) -> Iterator[bytes | memoryview]:
         """Yield ``size`` bytes from ``offset`` on, at most ``block`` at a time."""
@@ -115,14 +119,17 @@ class FileSource(Source):
 
     def view(self, offset: int, size: int) -> memoryview:
         if self._map is None:
-            if not self.size:
-                return memoryview(b"")
-            try:
-                mapped = mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ)
-            except ValueError:  # mmap's own check that the file is that long
-                raise self._shrunk() from None
-            self._map = memoryview(mapped)
+            self._map = memoryview(self._mapped(mmap.ACCESS_READ)) if self.size else memoryview(b"")
         return self._map[offset : offset + size]
+
+    def _mapped(self, access: int) -> mmap.mmap:
+        try:
+            return mmap.mmap(self._fd, self.size, access=access)
+        except ValueError:  # mmap's own check that the file is that long
+            raise self._shrunk() from None
+
+    def private(self) -> memoryview:
+        return memoryview(self._mapped(mmap.ACCESS_COPY)) if self.size else memoryview(bytearray())
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -135,6 +142,38 @@ class FileSource(Source):
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
+
+
+class PatchedSource(Source):
+    """Another source with single bytes replaced, without a copy of the rest.
+
+    Views of a file are of a private map, so that only the pages with replaced bytes are copied.
+    """
+
+    def __init__(self, source: Source, patches: Mapping[int, int]) -> None:
+        self.name = source.name
+        self.size = source.size
+        self._source = source
+        self._patches = dict(patches)
+        self._content: memoryview | None = None
+
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        data = self._source.read(offset, size)
+        inside = [at for at in self._patches if offset <= at < offset + size]
+        if not inside:
+            return data
+        changed = bytearray(data)
+        for at in inside:
+            changed[at - offset] = self._patches[at]
+        return bytes(changed)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        if self._content is None:
+            content = self._source.private()
+            for at, value in self._patches.items():
+                content[at] = value
+            self._content = content.toreadonly()
+        return self._content[offset : offset + size]
 
 
 def open_source(where: str | os.PathLike[str] | Buffer) -> Source:

@@ -114,7 +114,7 @@ def _print_survivors(report: Report, style: Style) -> None:
             tensors[item.state] = tensors.get(item.state, 0) + 1
             if item.state in ("intact", "unverified") and len(report.survivors) > 30:
                 continue
-        name = item.path if item.what == "section" else f"{item.path} '{printable(item.name)}'"
+        name = item.path if item.what != "tensor" else f"{item.path} '{printable(item.name)}'"
         rows.append(["   ", item.state, name, printable(item.reason)])
     for line in columns(rows):
         print(line)

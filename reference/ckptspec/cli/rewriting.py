@@ -32,7 +32,7 @@ def salvage(args: argparse.Namespace) -> int:
     if report.ok:
         print(f"{name}: written; nothing was damaged")
         return 0
-    print(f"{name}: written; of sections and tensors {', '.join(f'{states[key]} {key}' for key in states)}")
+    print(f"{name}: written; of its parts {', '.join(f'{states[key]} {key}' for key in states)}")
     rows = [
         [
             f"  {item.state}",

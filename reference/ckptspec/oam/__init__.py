@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checksum import ByteError
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..findings import Report, Survivor
@@ -20,7 +21,7 @@ from ..publish import publishing
 from ..quantization import QuantizedTensor, quantize_array
 from ..records import values_of
 from ..regions import Region
-from ..source import BufferSource, Source, open_source
+from ..source import BufferSource, PatchedSource, Source, open_source
 from ..spec.dtypes import OAM_DTYPES, oam_dtype_of
 from ..spec.schema import OAM_MAGIC, OAM_NEWEST, OAM_TENSOR_SECTIONS, OamConfig, OamOptimizer, OamProgress
 from ..text import printable, shorten
@@ -142,14 +143,37 @@ def _shaped(tensors: Mapping[str, Any], name: str) -> Any:
     return tensors[name]
 
 
-def _validated(source: Source) -> tuple[Report, Anatomy | None]:
+def _examined(source: Source) -> tuple[Report, Anatomy | None]:
     report = Report(source=source.name, format="oam", size=source.size)
     anatomy = examine(Examination(source, report))
     if anatomy is not None:
         report.version = anatomy.header["version"]
-        if not report.ok:
-            report.survivors = rescue(source, anatomy)[1]
     return report, anatomy
+
+
+def _validated(source: Source) -> tuple[Report, Anatomy | None]:
+    report, anatomy = _examined(source)
+    if anatomy is not None and not report.ok:
+        report.survivors = _rescued(source, anatomy, intact_only=False)[1]
+    return report, anatomy
+
+
+def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model, list[Survivor]]:
+    """Rescue what can be read, after putting right the bytes that checksums tell to be wrong."""
+    put_right: dict[int, ByteError] = {}
+    repaired = source
+    while anatomy.repairs.keys() - put_right.keys():  # a table put right can show which byte of a payload is wrong
+        put_right |= anatomy.repairs
+        repaired = PatchedSource(source, {offset: error.correct for offset, error in put_right.items()})
+        again = _examined(repaired)[1]
+        assert again is not None
+        anatomy = again
+    model, survivors = rescue(repaired, anatomy, intact_only)
+    survivors = [*_put_right(put_right), *survivors]
+    if all(item.state == "intact" for item in survivors):  # then what is wrong lies before the sections
+        reason = "header and section table are written anew"
+        survivors.insert(0, Survivor(what="section", path="header", name="header", state="repaired", reason=reason))
+    return model, survivors
 
 
 def validate(source: Source) -> Report:
@@ -178,12 +202,25 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[Model, list[Surv
 
     With ``intact_only``, parts whose checksum does not match are left out. Raises FormatError if nothing is there.
     """
-    report, anatomy = _validated(source)
+    report, anatomy = _examined(source)
     if anatomy is None or not any(section.available for section in anatomy.sections):
         assert report.first is not None
         raise FormatError(report.first, source.name)
-    model, survivors = rescue(source, anatomy, intact_only)
+    model, survivors = _rescued(source, anatomy, intact_only)
     return model, survivors, report
+
+
+def _put_right(errors: Mapping[int, ByteError]) -> list[Survivor]:
+    return [
+        Survivor(
+            what="byte",
+            path=f"byte {offset}",
+            name=f"byte {offset}",
+            state="repaired",
+            reason=f"it was 0x{error.found:02x} and is 0x{error.correct:02x} now, as the checksum tells",
+        )
+        for offset, error in sorted(errors.items())
+    ]
 
 
 class _Memory:

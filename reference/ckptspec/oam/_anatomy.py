@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checksum import ByteError
 from ..spec.layout import record_size
 from ..spec.schema import OAM_PAGE, OAM_SECTIONS, OAM_TENSOR_SECTIONS, OamHeader, OamSection
 
@@ -88,6 +89,7 @@ class Anatomy:
     moments: tuple[tuple[int, int], ...] = ()  # offset and size of each
     progress: Mapping[str, Any] | None = None
     manifest_intact: bool | None = None
+    repairs: dict[int, ByteError] = field(default_factory=dict)  # by offset: bytes that alone explain a checksum
 
     def section(self, name: str) -> Section | None:
         """Return the section of that name, the first if there are several."""

@@ -8,11 +8,12 @@ know (canonical layout, padding, notes) follows the checks that a reader makes o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from construct import Struct
 
-from ..checksum import FNV_OFFSET_BASIS, Fnv1a64, fnv1a64
+from ..checksum import FNV_OFFSET_BASIS, ByteError, Fnv1a64, fnv1a64, locate_single_byte_error
 from ..examination import Examination, Stop
 from ..source import Source
 from ..spec.dtypes import OAM_BY_CODE
@@ -38,7 +39,8 @@ from ._tensors import check_alignment, check_index, elements_of
 
 __all__ = ["examine", "manifest_checksum"]
 
-_U64 = 1 << 64
+_U64: Final = 1 << 64
+MAX_SEARCHED: Final = 1 << 32  # bytes of the largest payload that is searched for the byte that is wrong
 HEADER_SIZE = record_size(OamHeader)
 ENTRY_SIZE = record_size(OamSection)
 
@@ -165,23 +167,37 @@ def _section_count(exam: Examination, anatomy: Anatomy) -> int:
     return len(seen)
 
 
+def _manifest(header: bytes, table: bytes) -> bytes:
+    item = field(OamHeader, "checksum")
+    return header[: item.offset] + bytes(item.size) + header[item.offset + item.size :] + table
+
+
 def manifest_checksum(header: bytes, table: bytes) -> int:
     """Return the checksum that versions 2 and 3 keep in the header: of header and table, its own field as zero."""
+    return fnv1a64(_manifest(header, table))
+
+
+def _check_manifest(exam: Examination, anatomy: Anatomy, table: bytes) -> None:
+    covered = _manifest(bytes(exam.source.read(0, HEADER_SIZE)), table)
+    found, expected = anatomy.header["checksum"], fnv1a64(covered)
+    anatomy.manifest_intact = found == expected
+    if anatomy.manifest_intact:
+        return
+    hint = ""
     item = field(OamHeader, "checksum")
-    blank = header[: item.offset] + bytes(item.size) + header[item.offset + item.size :]
-    return fnv1a64(blank + table)
+    if exam.thorough:
+        errors = locate_single_byte_error(lambda at, size: covered[at : at + size], len(covered), found)
+        own = range(item.offset, item.offset + item.size)  # taken as zero, whatever the file has there
+        hint = _explain(anatomy, 0, [error for error in errors if error.offset not in own])
+    path = f"header.{item.name}"
+    exam.emit("OAM-HDR-CHECKSUM", item.offset, item.size, path, f"0x{found:016x}", f"0x{expected:016x}", hint)
 
 
 def _table(exam: Examination, anatomy: Anatomy) -> None:
     number = _section_count(exam, anatomy)
     raw = bytes(exam.source.read(HEADER_SIZE, number * ENTRY_SIZE))
     if exam.verify and anatomy.version > 1:
-        found, expected = anatomy.header["checksum"], manifest_checksum(bytes(exam.source.read(0, HEADER_SIZE)), raw)
-        anatomy.manifest_intact = found == expected
-        if not anatomy.manifest_intact:
-            emit_field(
-                exam, "OAM-HDR-CHECKSUM", OamHeader, 0, "header", "checksum", f"0x{found:016x}", f"0x{expected:016x}"
-            )
+        _check_manifest(exam, anatomy, raw)
     start = data_start(number)
     for entry in range(number):
         values = OamSection.parse(raw[entry * ENTRY_SIZE : (entry + 1) * ENTRY_SIZE])
@@ -215,7 +231,7 @@ def _table_entry(exam: Examination, anatomy: Anatomy, section: Section, values: 
         emit("OAM-SEC-COMPSIZE", "compressed_size", values["compressed_size"], 0)
     _section_range(exam, section, start, emit)
     if section.in_place and exam.verify:
-        _payload_checksum(exam, section, base, where)
+        _payload_checksum(exam, anatomy, section, base, where)
     if exam.thorough:
         check_writer_fields(exam, "OAM-SEC", OamSection, values, base, where)
 
@@ -237,12 +253,21 @@ def _section_range(exam: Examination, section: Section, start: int, emit: Any) -
         section.available = max(0, min(section.end, size) - section.offset)
 
 
-def _payload_checksum(exam: Examination, section: Section, base: int, where: str) -> None:
+def _payload_checksum(exam: Examination, anatomy: Anatomy, section: Section, base: int, where: str) -> None:
     found = payload_checksum(exam.source, section.offset, section.size)
     section.intact = found == section.checksum
     if section.intact:
         return
     item = field(OamSection, "checksum")
+    hint = ""
+    if exam.thorough and section.size <= MAX_SEARCHED:
+        hint = _explain(
+            anatomy,
+            section.offset,
+            locate_single_byte_error(
+                lambda offset, size: exam.source.read(section.offset + offset, size), section.size, section.checksum
+            ),
+        )
     exam.emit(
         "OAM-SEC-CHECKSUM",
         section.offset,
@@ -250,7 +275,7 @@ def _payload_checksum(exam: Examination, section: Section, base: int, where: str
         section.name,
         f"a payload that hashes to 0x{found:016x}",
         f"0x{section.checksum:016x}, as {where}.checksum at byte {base + item.offset} says",
-        _locate(exam, section),
+        hint,
     )
 
 
@@ -264,9 +289,15 @@ def payload_checksum(source: Source, offset: int, size: int) -> int:
     return hasher.value
 
 
-def _locate(exam: Examination, section: Section) -> str:
-    """Say which single byte would explain a checksum that does not match, if one would."""
-    return ""
+def _explain(anatomy: Anatomy, start: int, errors: list[ByteError]) -> str:
+    """Remember the one byte that explains a checksum which does not match, and say which it is."""
+    if len(errors) != 1:
+        return ""
+    (error,) = errors
+    offset = start + error.offset
+    anatomy.repairs[offset] = replace(error, offset=offset)
+    place = f"byte {offset} (0x{offset:x})"
+    return f"One byte explains it: {place} is 0x{error.found:02x}; with 0x{error.correct:02x} the checksum fits."
 
 
 def _overlaps(exam: Examination, anatomy: Anatomy) -> None:

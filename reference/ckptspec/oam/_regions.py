@@ -56,7 +56,7 @@ def shown(item: Field, value: Any) -> str:
         case "f32":
             import numpy as np
 
-            return f"{np.uint32(value).reshape(1).view(np.float32)[0]} (0x{value:08x})"
+            return f"{np.uint32(value).reshape(1).view(np.float32)[0]!s} (0x{value:08x})"
         case "dtype":
             from ..spec.dtypes import OAM_BY_CODE
 
