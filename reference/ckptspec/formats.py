@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from .errors import ArgumentError, FormatError
 from .findings import Finding, Report, Survivor
-from .regions import Region
 from .source import Source
+
+if TYPE_CHECKING:
+    from .regions import Region
 
 __all__ = ["FORMATS", "FormatModule", "describe", "format_of", "module_of", "recognise", "report_on", "unrecognised"]
 

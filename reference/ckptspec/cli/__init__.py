@@ -20,8 +20,12 @@ __all__ = ["build_parser", "main"]
 _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or environment."
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line; the documentation is generated from it."""
+def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; the documentation is generated from it.
+
+    The arguments of ``conform`` come from the runner, which takes a while to import: they are left out where another
+    verb is given.
+    """
     parser = argparse.ArgumentParser(
         prog="ckptspec", description="Read, write, check, explain and compare training checkpoints.", epilog=_EPILOG
     )
@@ -36,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_looking(verb)
     _add_documents(verb)
     _add_rewriting(verb)
-    _add_suite(verb)
+    _add_suite(verb, verb_given in (None, "conform"))
     return parser
 
 
@@ -92,7 +96,7 @@ def _add_rewriting(verb: Adder) -> None:
     made.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _add_suite(verb: Adder) -> None:
+def _add_suite(verb: Adder, complete: bool) -> None:
     made = verb("vectors", "suite:vectors", "List the golden files of the conformance suite, or export them.")
     made.add_argument("action", choices=("list", "export"))
     made.add_argument("directory", nargs="?", metavar="DIR", help="export: where to")
@@ -102,9 +106,11 @@ def _add_suite(verb: Adder) -> None:
     made.add_argument("--verdict", choices=("valid", "invalid", "acceptable"), help="only cases of this verdict")
     made.add_argument("--json", action="store_true", help="print JSON")
 
-    from .suite import add_conform_arguments
+    made = verb("conform", "suite:conform", "Run the conformance suite against an implementation.")
+    if complete:
+        from ..conformance.runner import add_arguments
 
-    add_conform_arguments(verb("conform", "suite:conform", "Run the conformance suite against an implementation."))
+        add_arguments(made)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -112,7 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to stop
-    args = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    args = build_parser(words[0] if words else "").parse_args(words)
     module, function = args.run.split(":")
     try:
         import importlib

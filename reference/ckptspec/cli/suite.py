@@ -9,14 +9,7 @@ from ..terminal import columns
 from ..text import count, printable
 from .io import print_json
 
-__all__ = ["add_conform_arguments", "conform", "vectors"]
-
-
-def add_conform_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the runner's own arguments."""
-    from ..conformance.runner import add_arguments
-
-    add_arguments(parser)
+__all__ = ["conform", "vectors"]
 
 
 def conform(args: argparse.Namespace) -> int:

@@ -17,22 +17,20 @@ from ..checksum import ByteError
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..findings import Report, Survivor
-from ..publish import publishing
 from ..quantization import QuantizedTensor, quantize_array
 from ..records import values_of
-from ..regions import Region
 from ..source import BufferSource, PatchedSource, Source, open_source
 from ..spec.dtypes import OAM_DTYPES, oam_dtype_of
 from ..spec.schema import OAM_MAGIC, OAM_NEWEST, OAM_TENSOR_SECTIONS, OamConfig, OamOptimizer, OamProgress
 from ..text import printable, shorten
-from ._anatomy import Anatomy
+from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, Anatomy
 from ._examine import examine
 from ._model import Config, Model, Optimizer, Progress, Tensor, TensorMap
-from ._rescue import rescue
-from ._write import CONFIG_DERIVED, OPTIMIZER_DERIVED, plan, write
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from ..regions import Region
 
 __all__ = [
     "Config",
@@ -94,6 +92,9 @@ def save(path: str | os.PathLike[str], model: Model, *, version: int = OAM_NEWES
     Tensors stream into the file, and none is held twice. Raises ArgumentError, before anything is written, if the
     version cannot hold the model; OSError if the system will not write, in which case an old file is untouched.
     """
+    from ..publish import publishing
+    from ._write import plan, write
+
     planned = plan(model, version)
     with publishing(path) as draft:
         write(planned, draft)
@@ -101,6 +102,8 @@ def save(path: str | os.PathLike[str], model: Model, *, version: int = OAM_NEWES
 
 def dumps(model: Model, *, version: int = OAM_NEWEST) -> bytes:
     """Return the bytes of a model file. Raises ArgumentError if the version cannot hold the model."""
+    from ._write import plan, write
+
     planned = plan(model, version)
     memory = _Memory()
     write(planned, memory)
@@ -160,6 +163,8 @@ def _validated(source: Source) -> tuple[Report, Anatomy | None]:
 
 def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model, list[Survivor]]:
     """Rescue what can be read, after putting right the bytes that checksums tell to be wrong."""
+    from ._rescue import rescue
+
     put_right: dict[int, ByteError] = {}
     repaired = source
     while anatomy.repairs.keys() - put_right.keys():  # a table put right can show which byte of a payload is wrong

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,9 +12,23 @@ from ..checksum import ByteError
 from ..spec.layout import record_size
 from ..spec.schema import OAM_PAGE, OAM_SECTIONS, OAM_TENSOR_SECTIONS, OamHeader, OamSection
 
-__all__ = ["SECTION_NAMES", "Anatomy", "Index", "Section", "data_start", "padded"]
+__all__ = [
+    "CONFIG_DERIVED",
+    "OPTIMIZER_DERIVED",
+    "SECTION_NAMES",
+    "Anatomy",
+    "Index",
+    "Section",
+    "data_start",
+    "padded",
+]
 
-SECTION_NAMES = {code: name for name, code in OAM_SECTIONS.items()}
+SECTION_NAMES: Final = {code: name for name, code in OAM_SECTIONS.items()}
+
+
+# Fields of the heads that follow from the rest of the file.
+CONFIG_DERIVED: Final = ("arch_config_size",)
+OPTIMIZER_DERIVED: Final = ("moment_count",)
 
 
 def data_start(section_count: int) -> int:

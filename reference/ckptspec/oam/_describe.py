@@ -8,7 +8,7 @@ from ..records import public_fields
 from ..source import Source
 from ..spec.dtypes import OAM_BY_CODE
 from ..spec.schema import OAM_MAX_RANK, OamConfig, OamOptimizer, OamProgress
-from ._anatomy import Anatomy, Index
+from ._anatomy import CONFIG_DERIVED, Anatomy, Index
 from ._regions import shown
 from ._tensors import ENCODING_NAMES, raw_name
 
@@ -41,7 +41,7 @@ def description(source: Source, anatomy: Anatomy) -> dict[str, Any]:
 def _record(record: Any, stored: Any) -> Any:
     if stored is None:
         return None
-    return {item.name: shown(item, stored[item.name]) for item in public_fields(record, ("arch_config_size",))}
+    return {item.name: shown(item, stored[item.name]) for item in public_fields(record, CONFIG_DERIVED)}
 
 
 def _tensors(index: Index) -> list[dict[str, Any]]:

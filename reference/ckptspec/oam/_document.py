@@ -18,9 +18,8 @@ from ..spec.schema import (
     OamOptimizer,
     OamProgress,
 )
-from ._anatomy import Anatomy
+from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, Anatomy
 from ._model import Config, Model, Optimizer, Progress, Tensor, TensorMap
-from ._write import CONFIG_DERIVED, OPTIMIZER_DERIVED
 
 __all__ = ["document_of", "model_of"]
 

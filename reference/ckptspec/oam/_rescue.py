@@ -27,10 +27,10 @@ from ..spec.schema import (
     OamOptimizer,
     OamProgress,
 )
-from ._anatomy import Anatomy, Index, Section
+from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, Anatomy, Index, Section
 from ._model import Config, Model, Optimizer, Progress, Tensor
 from ._tensors import ENCODING_NAMES, raw_name
-from ._write import CONFIG_DERIVED, OPTIMIZER_DERIVED, check_tensor
+from ._write import check_tensor
 
 __all__ = ["rescue"]
 

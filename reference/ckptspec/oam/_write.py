@@ -38,7 +38,7 @@ from ..spec.schema import (
     OamTensor,
 )
 from ..text import printable, shorten
-from ._anatomy import data_start, padded
+from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, data_start, padded
 from ._examine import manifest_checksum
 from ._model import Config, Model, Optimizer, Progress, Tensor, TensorMap
 from ._tensors import quantized_size
@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "check_tensor", "plan", "write"]
 
 _U64: Final = 1 << 64
-# Fields of the heads that follow from the rest of the model.
-CONFIG_DERIVED: Final = ("arch_config_size",)
-OPTIMIZER_DERIVED: Final = ("moment_count",)
+_SMALL: Final = 1 << 16  # bytes below which a block waits for others to go with it
 
 
 class Sink(Protocol):
@@ -112,10 +110,10 @@ def write(planned: Plan, sink: Sink) -> None:
     for section in planned.sections:
         hasher = Fnv1a64()
         written = 0
-        for block in _blocks(section):
+        for block in _gathered(_blocks(section)):
             hasher.update(block)
             sink.write(block)
-            written += memoryview(block).nbytes
+            written += block.nbytes
         if written != section.size:
             raise ArgumentError(f"{written} bytes came where {section.size} were announced", section.name)
         if section.name in OAM_TENSOR_SECTIONS:
@@ -137,6 +135,24 @@ def write(planned: Plan, sink: Sink) -> None:
     sink.patch(0, _header(planned, table, checksums) + table)
 
 
+def _gathered(blocks: Iterator[memoryview]) -> Iterator[memoryview]:
+    """Join small blocks, so that ten thousand small tensors do not make as many calls."""
+    small = bytearray()
+    for block in blocks:
+        if block.nbytes < _SMALL:
+            small += block
+            if len(small) < _SMALL:
+                continue
+            block = memoryview(b"")
+        if small:
+            yield memoryview(small)
+            small = bytearray()
+        if block.nbytes:
+            yield block
+    if small:
+        yield memoryview(small)
+
+
 def _header(planned: Plan, table: bytes, checksums: int) -> bytes:
     def header(checksum: int) -> bytes:
         derived = {
@@ -150,13 +166,13 @@ def _header(planned: Plan, table: bytes, checksums: int) -> bytes:
     return header(checksums if planned.version == 1 else manifest_checksum(header(0), table))
 
 
-def _blocks(section: PlannedSection) -> Iterator[Buffer]:
-    yield section.head
+def _blocks(section: PlannedSection) -> Iterator[memoryview]:
+    yield memoryview(section.head)
     for payload in section.payloads:
         if isinstance(payload, np.ndarray):
             yield from byte_blocks(payload)
         else:
-            yield payload
+            yield memoryview(payload).cast("B")
 
 
 # ------------------------------------------------------------------------------------------------------------ sections
