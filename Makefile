@@ -18,7 +18,7 @@ test: $(VENV)/.installed-dev
 build-vectors: $(VENV)/.installed-dev
 	$(BIN)/python -m ckptspec.conformance.build
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-bench
 	$(BIN)/python -m ckptspec.conformance.bench
 
 $(VENV)/.installed: pyproject.toml
@@ -29,6 +29,11 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)/.installed-dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@touch $@ $(VENV)/.installed
 
 clean:

@@ -476,7 +476,7 @@ def _written(data: bytes, task: Task) -> Answer:
 
 def _written_file(path: Path, task: Task) -> Answer:
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
+        if not stat.S_ISREG(os.stat(path).st_mode):
             return _garbage("accepted, but what was written is not a regular file")
         with open(path, "rb") as file:
             return _written(file.read(task.limit + 1), task)

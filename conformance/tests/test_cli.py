@@ -262,7 +262,7 @@ F = np.zeros(3, np.float32)
 def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = str(tmp_path / "out.oam")
     assert main(["salvage", vector("bad_payload_state_v3"), target]) == 0
-    assert "repaired  byte 8531  it was 0x28 and is 0x08 now" in capsys.readouterr().out
+    assert "repaired  byte 8531  0x28 is wrong there; with 0x08 the checksum fits" in capsys.readouterr().out
     assert list(load(target).state) == ["s"]
     damaged = tmp_path / "damaged.oam"
     data = bytearray(Path(vector("golden_all_sections")).read_bytes())

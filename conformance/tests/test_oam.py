@@ -443,7 +443,7 @@ def test_salvage_of_a_flipped_byte_in_a_payload() -> None:
     data = bytearray(whole)
     data[start + 3] ^= 0x20
     model, parts = _salvage(bytes(data))  # one byte alone: the checksum tells which
-    assert parts[f"byte {start + 3}"].reason == "it was 0x24 and is 0x04 now, as the checksum tells"
+    assert parts[f"byte {start + 3}"].reason == "0x24 is wrong there; with 0x04 the checksum fits"
     assert {item.state for path, item in parts.items() if not path.startswith("byte")} == {"intact"}
     assert oam.dumps(model) == whole
     data[start + 5] ^= 0x01

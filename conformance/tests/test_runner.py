@@ -188,7 +188,8 @@ def answer(data):
         import subprocess
 
         how, pid_file = argument.split(",")
-        child = subprocess.Popen(["sleep", "1000"], start_new_session=how == "escape")
+        words, output = (["yes"], 2) if how == "noisy" else (["sleep", "1000"], 1)
+        child = subprocess.Popen(words, stdout=output, start_new_session=how == "escape")
         open(pid_file, "w").write(str(child.pid))
         if how == "hang":
             time.sleep(1000)
@@ -442,7 +443,7 @@ def test_every_outcome_is_tried() -> None:
     assert tried | {"pass", "not-canonical"} == set(OUTCOMES)
 
 
-@pytest.mark.parametrize("how", ["hang", "end", "escape"])
+@pytest.mark.parametrize("how", ["hang", "end", "noisy", "escape"])
 def test_no_process_survives(small: Small, fakes: Fakes, tmp_path: Path, how: str) -> None:
     pid_file = tmp_path / "pid"
     decoder = fakes.decoder({"oam/other": f"spawn:{how},{pid_file}"})
@@ -720,6 +721,49 @@ def test_changed_golden_file_is_told(small: Small, fakes: Fakes) -> None:
         replace(small, suite=replace(small.suite, cases=(missing,))).run(decoder=fakes.decoder())
 
 
+class Recorder:
+    """A decoder that rejects everything and records which worker was asked what."""
+
+    description = "recorder\x00"
+    stateful = True
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def worker(self, processes: adapters.Processes) -> RecorderWorker:
+        """Return a new worker."""
+        self.asked.append([])
+        return RecorderWorker(self.asked[-1])
+
+
+@dataclass(frozen=True)
+class RecorderWorker:
+    """One worker of it."""
+
+    asked: list[str]
+
+    def ask(self, task: adapters.Task) -> adapters.Answer:
+        """Reject."""
+        self.asked.append(task.path.stem)
+        return adapters.Answer(kind="rejected", detail="rejected")
+
+    def close(self) -> str:
+        """Have nothing to say."""
+        return ""
+
+
+def test_shares_of_workers_with_a_memory_are_fixed(small: Small) -> None:
+    recorder = Recorder()
+    suite = replace(small.suite, smoke={})
+    run = replace(small, suite=suite).run(decoder=recorder, jobs=2)
+    files = [case.id.split("/")[1] for case in small.suite.cases if case.kind == "file"]
+    assert recorder.asked == [files[0::2], files[1::2]]
+    root = check_junit(render_junit(run))
+    assert [item.attrib["value"] for item in root[0].iter("property") if item.attrib["name"] == "decoder"] == [
+        r"recorder\x00"
+    ]
+
+
 def test_results_do_not_depend_on_the_number_of_jobs(small: Small, fakes: Fakes) -> None:
     told = {"oam/good": "noise", "oam/other": "exit:5", "oam/worse": "accept"}
     runs = [small.run(decoder=fakes.decoder(told), jobs=jobs).to_json() for jobs in (1, 4)]
@@ -916,7 +960,11 @@ def ugly_run(small: Small, fakes: Fakes) -> RunResult:
     run = replace(small, suite=replace(small.suite, cases=cases)).run(
         decoder=fakes.decoder(told), encoder=fakes.encoder(), skip_tags=("old",)
     )
-    listed = known(small, "decode:oam/bad accepted-invalid # <we> \x1bknow\ndecode:oam/other crash # gone")
+    listed = known(
+        small,
+        "decode:oam/bad accepted-invalid # <we> \x1bknow\ndecode:oam/other crash # gone\n"
+        "decode:oam/old crash # skipped here",
+    )
     return replace(run, results=listed.apply(run.results))
 
 

@@ -15,7 +15,7 @@ view costs as much as an operation on a few kilobytes. A workspace serves one th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,27 @@ _STAGES: Final = (  # distance between the rows that swap, and the bits of the f
 )
 # BEFORE[t]: bit r is the XOR of the bits of t below bit r, so it is what the rows before row r have flipped in it
 BEFORE: Final = [sum(((t & ((1 << r) - 1)).bit_count() & 1) << r for r in range(ROWS)) for t in range(256)]
+
+
+class Passes(Protocol):
+    """Two passes over a block of words, in steps for several threads or in one."""
+
+    @property
+    def size(self) -> int: ...
+    def begin(self, block: Words) -> None: ...
+    def solve(self, block: Words, low: int) -> int: ...
+    def finish(self, block: Words, low: int) -> int: ...
+    def hash(self, block: Words, state: int) -> int: ...
+
+
+class Engine(Protocol):
+    """A module that hashes blocks of a multiple of ``GRAIN`` bytes, preferably of ``BLOCK`` bytes."""
+
+    @property
+    def GRAIN(self) -> int: ...  # noqa: N802
+    @property
+    def BLOCK(self) -> int: ...  # noqa: N802
+    def Hasher(self, size: int) -> Passes: ...  # noqa: N802
 
 
 def _halves(rows: Words, distance: int) -> tuple[Words, Words]:

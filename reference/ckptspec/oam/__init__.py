@@ -222,7 +222,7 @@ def _put_right(errors: Mapping[int, ByteError]) -> list[Survivor]:
             path=f"byte {offset}",
             name=f"byte {offset}",
             state="repaired",
-            reason=f"it was 0x{error.found:02x} and is 0x{error.correct:02x} now, as the checksum tells",
+            reason=f"0x{error.found:02x} is wrong there; with 0x{error.correct:02x} the checksum fits",
         )
         for offset, error in sorted(errors.items())
     ]

@@ -1,0 +1,68 @@
+"""Measure everything, print a table with ratios, and write it as JSON if asked for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ... import __version__
+from ...terminal import columns
+from . import hashing, index, opening, start
+from .timing import Row
+
+__all__ = ["main"]
+
+GROUPS = ("start", "index", "open", "hash")
+
+
+def _measure(groups: list[str], directory: Path, quick: bool) -> Iterator[Row]:
+    if "start" in groups:
+        yield from start.rows()
+    if "index" in groups:
+        yield from index.rows()
+    if "open" in groups:
+        yield from opening.rows(directory, {"1 MB": 1 << 20, **({} if quick else {"1 GB": 1 << 30})})
+    if "hash" in groups:
+        yield from hashing.rows(directory, (32 << 20) if quick else (256 << 20))
+
+
+def _line(row: Row) -> list[str]:
+    ratio = "" if row.ratio is None else f"{row.ratio:.2f} x {row.against}"
+    target = "" if row.target is None or row.ratio is None else f"{row.better} {row.target:g}"
+    mark = {True: "met", False: "MISSED", None: ""}[row.met]
+    return [row.group, row.what, f"{row.seconds * 1000:.1f} ms", row.note, ratio, target, mark]
+
+
+def main() -> int:
+    """Run the benchmarks; the exit status does not depend on the figures, since machines are noisy."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--only", action="append", choices=GROUPS, help="only this group (repeatable)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a look")
+    parser.add_argument("--directory", help="where to put the files that are measured (default: a temporary folder)")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(args.directory or temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        made = []
+        for row in _measure(args.only or list(GROUPS), directory, args.quick):
+            made.append(row)
+            print("  ".join(_line(row)), file=sys.stderr)
+    print(*columns([["group", "what", "time", "", "ratio", "target", ""], *map(_line, made)], right=(2,)), sep="\n")
+    if args.json:
+        machine = {"python": platform.python_version(), "numpy": np.__version__, "processors": os.cpu_count()}
+        facts = {"ckptspec": __version__, **machine, "rows": [row.to_json() for row in made]}
+        Path(args.json).write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""How things are timed: in turns, so that a machine whose speed drifts slows all alike; medians are compared."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Row", "anonymous_memory", "command_seconds", "in_turns", "only_processor"]
+
+RUNS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured figure. ``ratio`` is against the yardstick ``against``; ``target`` is what is asked for, if any.
+
+    ``better`` says whether the ratio should be at least (``>=``) or at most (``<=``) the target.
+    """
+
+    group: str
+    what: str
+    seconds: float
+    note: str = ""
+    ratio: float | None = None
+    against: str = ""
+    better: str = ""
+    target: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None if there is none."""
+        if self.target is None or self.ratio is None:
+            return None
+        return self.ratio >= self.target if self.better == ">=" else self.ratio <= self.target
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as JSON types."""
+        return {**asdict(self), "met": self.met}
+
+
+def in_turns(tasks: dict[str, Callable[[], object]], runs: int = RUNS, warm: bool = True) -> dict[str, float]:
+    """Run the tasks in turns; return the median of each one's wall-clock seconds."""
+    times: dict[str, list[float]] = {name: [] for name in tasks}
+    for turn in range(-1 if warm else 0, runs):
+        for name, task in tasks.items():
+            started = time.perf_counter()
+            task()
+            if turn >= 0:
+                times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def command_seconds(commands: dict[str, Sequence[str]], runs: int = 15) -> dict[str, float]:
+    """Run whole commands in turns; return the median seconds of each."""
+
+    def run(command: Sequence[str]) -> Callable[[], object]:
+        return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    return in_turns({name: run(command) for name, command in commands.items()}, runs)
+
+
+def anonymous_memory() -> int:
+    """Return the bytes of anonymous memory that this process holds; mapped files are not counted. Linux only."""
+    for line in Path("/proc/self/status").read_text("ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def only_processor(number: int | None) -> None:
+    """Keep this process to one processor, or give it back all."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {number} if number is not None else set(range(os.cpu_count() or 1)))
