@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..records import document_fields
+from ..record_documents import document_fields
 from ..spec.dtypes import OAM_DTYPES
 from ..spec.layout import field
 from ..spec.rules import RULES

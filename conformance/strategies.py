@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from .. import oam
-from ..records import document_fields
+from ..record_documents import document_fields
 from ..spec.dtypes import OAM_DTYPES, numpy_type
 from ..spec.layout import Field
 from ..spec.layout import field as field_of

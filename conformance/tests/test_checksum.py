@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import random
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -40,10 +45,7 @@ PUBLISHED = [
     (b"", 0xCBF29CE484222325),
     (b"a", 0xAF63DC4C8601EC8C),
     (b"f", 0xAF63DB4C8601EAD9),
-    (b"fo", 0x08985907B541D342),
     (b"foo", 0xDCB27518FED9D577),
-    (b"foob", 0xDD120E790C2512AF),
-    (b"fooba", 0xCAC165AFA2FEF40A),
     (b"foobar", 0x85944171F73967E8),
     (b"\0", 0xAF63BD4C8601B7DF),
     (b"a\0", 0x089BE207B544F1E4),
@@ -51,8 +53,7 @@ PUBLISHED = [
     (b"chongo was here!\n", 0x46810940EFF5F915),
 ]
 
-SEED = 20240607
-RANDOM = random.Random(SEED).randbytes(300_000)
+RANDOM = random.Random(20240607).randbytes(300_000)
 STATES = st.integers(0, (1 << 64) - 1)
 SMALL_BLOCK = 1 << 12
 
@@ -76,9 +77,6 @@ def numpy_only(monkeypatch: Patch) -> None:
 @pytest.mark.parametrize(("data", "expected"), PUBLISHED)
 def test_published_vectors(data: bytes, expected: int) -> None:
     assert fnv1a64_serial(data) == fnv1a64(data) == expected
-    running = Fnv1a64()
-    running.update(data)
-    assert running.value == expected
 
 
 @pytest.mark.usefixtures("numpy_only")
@@ -138,20 +136,14 @@ class TestNumpyEngine:
     @pytest.mark.parametrize("low", [0, 1, 0x25, 0x80, 0xFF])
     def test_low_bytes_from_either_end(self, low: int) -> None:
         for size in (64, 640, 4096):
-            words = np.frombuffer(RANDOM[:size], np.uint64)
-            solver = _fnv_numpy.Solver(size)
-            solver.split(words)
-            after = solver.solve(low)
-            x = np.empty_like(words)
-            solver.join(x)
-            states = serial_states(RANDOM[:size], low)
-            assert after == states[-1] & 0xFF
-            assert [a ^ b for a, b in zip(x.tobytes(), RANDOM, strict=False)] == [s & 0xFF for s in states[:-1]]
-            solver.split(words)
-            assert solver.solve(after, backward=True) == low
-            again = np.empty_like(words)
-            solver.join(again)
-            assert again.tobytes() == x.tobytes()
+            words, x = np.frombuffer(RANDOM[:size], np.uint64), np.empty(size // 8, np.uint64)
+            first, *lows = [state & 0xFF for state in serial_states(RANDOM[:size], low)]
+            for known, other, backward in ((first, lows[-1], False), (lows[-1], first, True)):
+                solver = _fnv_numpy.Solver(size)
+                solver.split(words)
+                assert solver.solve(known, backward=backward) == other
+                solver.join(x)
+                assert (x ^ words).tobytes() == bytes([first, *lows[:-1]])
 
     def test_a_block_has_whole_words_in_each_row(self) -> None:
         for size in (0, 8, 100, -64):
@@ -161,21 +153,15 @@ class TestNumpyEngine:
 
 @pytest.mark.parametrize("threads", [1, 2, None])
 def test_blocks_of_the_usual_size(threads: int | None) -> None:
-    size = 2 * _fnv_numpy.BLOCK + 12_345
-    data = (RANDOM * (size // len(RANDOM) + 1))[:size]
-    state = PREFIXES[-1]
-    for start in range(len(RANDOM), size, len(RANDOM)):  # the definition, once for every number of threads
-        state = combine(state, [summarize(data[start : start + len(RANDOM)], state & 0xFF, threads=1)])
-    assert fnv1a64(data, threads=threads) == state
+    copies = 4 * _fnv_numpy.BLOCK // len(RANDOM)
+    expected = functools.reduce(lambda state, _: fnv1a64(RANDOM, state), range(copies), FNV_OFFSET_BASIS)
+    assert fnv1a64(RANDOM * copies, threads=threads) == expected
 
 
-@pytest.mark.parametrize("way", ["serial", "numpy"])
-def test_forced_way(way: str, monkeypatch: Patch) -> None:
-    monkeypatch.setenv("CKPTSPEC_CHECKSUM", way)
-    assert fnv1a64(RANDOM[:5000]) == PREFIXES[5000]
-
-
-def test_unknown_way(monkeypatch: Patch) -> None:
+def test_forced_way(monkeypatch: Patch) -> None:
+    for way in ("serial", "numpy", ""):
+        monkeypatch.setenv("CKPTSPEC_CHECKSUM", way)
+        assert fnv1a64(RANDOM[:5000]) == PREFIXES[5000]
     monkeypatch.setenv("CKPTSPEC_CHECKSUM", "fast")
     with pytest.raises(ArgumentError, match="CKPTSPEC_CHECKSUM: must be serial, numpy or numba, not 'fast'"):
         fnv1a64(RANDOM)
@@ -196,18 +182,12 @@ class TestBuffers:
             np.frombuffer(RANDOM[:4800], [("a", "<u4"), ("b", "u1", 4)]),
             np.frombuffer(RANDOM[:4800], [("a", "<u4"), ("b", "u1", 4)]).data,
             np.frombuffer(RANDOM[:4800], "M8[s]"),
+            np.frombuffer(RANDOM[:4800], ml_dtypes.bfloat16),
+            np.frombuffer(RANDOM[:4800], "V4800").reshape(()),
         ],
-        ids=lambda buffer: type(buffer).__name__,
     )
     def test_any_format(self, buffer: bytes) -> None:
         assert fnv1a64(buffer) == fnv1a64_serial(buffer) == PREFIXES[4800]
-
-    def test_bfloat16(self) -> None:
-        ml_dtypes = pytest.importorskip("ml_dtypes")
-        assert fnv1a64(np.frombuffer(RANDOM[:4800], ml_dtypes.bfloat16)) == PREFIXES[4800]
-
-    def test_one_element(self) -> None:
-        assert fnv1a64(np.array(0x62_61, "<u2")) == fnv1a64(b"ab")
 
     @pytest.mark.parametrize("empty", [b"", bytearray(), memoryview(b""), np.empty((0, 3))])
     def test_empty(self, empty: bytes) -> None:
@@ -226,7 +206,7 @@ class TestBuffers:
     def test_the_caller_may_resize_afterwards(self) -> None:
         data = bytearray(RANDOM[:5000])
         fnv1a64(data)
-        data.append(0)
+        data.append(0)  # BufferError while anything still looks at the buffer
 
 
 @pytest.mark.parametrize("state", [-1, 1 << 64])
@@ -266,12 +246,9 @@ class TestBlocks:
         assert joined == fnv1a64(data, state)
         assert joined & 0xFF == lows[-1]
 
-    def test_joining_in_small_blocks(self, numpy_only: None) -> None:
-        del numpy_only
+    @pytest.mark.usefixtures("numpy_only")
+    def test_joining_in_small_blocks(self) -> None:
         assert final_low(memoryview(RANDOM)[3:30_000], PREFIXES[3] & 0xFF) == PREFIXES[30_000] & 0xFF
-
-    def test_no_blocks(self) -> None:
-        assert combine(5, []) == 5
 
     def test_a_block_that_does_not_follow(self) -> None:
         good = summarize(b"one", 0x25)
@@ -288,114 +265,104 @@ class TestBlocks:
                 function(b"", low)
 
 
-class TestThreads:
-    """What goes wrong in one thread reaches the caller, and nobody waits for ever."""
-
+class TestThreads:  # what goes wrong in one of them reaches the caller, and nobody waits for ever
     @pytest.mark.parametrize("threads", [2, 3])
     @pytest.mark.parametrize("method", ["solve", "finish"])
-    def test_failure(self, method: str, threads: int, numpy_only: None, monkeypatch: Patch) -> None:
-        del numpy_only
-        calls = itertools.count()
+    @pytest.mark.parametrize("helper", [False, True])
+    @pytest.mark.usefixtures("numpy_only")
+    def test_failure(self, method: str, helper: bool, threads: int, monkeypatch: Patch) -> None:
         original: Callable[..., int] = getattr(_fnv_numpy.Hasher, method)
+        caller = threading.current_thread()
 
         def failing(self: _fnv_numpy.Hasher, block: _fnv_numpy.Words, low: int) -> int:
-            if next(calls) == 3:
+            if helper == (threading.current_thread() is not caller):
                 raise MemoryError(method)
+            time.sleep(0.002)  # so that the others get their turn
             return original(self, block, low)
 
+        data, expected = RANDOM[: 40 * SMALL_BLOCK], PREFIXES[40 * SMALL_BLOCK]
         with monkeypatch.context() as patch:
             patch.setattr(_fnv_numpy.Hasher, method, failing)
-            with pytest.raises(MemoryError, match=method):
-                fnv1a64(RANDOM[: 40 * SMALL_BLOCK], threads=threads)
-        assert fnv1a64(RANDOM[: 40 * SMALL_BLOCK], threads=threads) == PREFIXES[40 * SMALL_BLOCK]
+            if helper and method == "solve":  # which helpers do not
+                assert fnv1a64(data, threads=threads) == expected
+            else:
+                with pytest.raises(MemoryError, match=method):
+                    fnv1a64(data, threads=threads)
+        assert fnv1a64(data, threads=threads) == expected
 
 
-def reader(data: bytes) -> Callable[[int, int], bytes]:
-    return lambda offset, size: data[offset : offset + size]
+def locate(data: bytes, expected: int) -> list[ByteError]:
+    return locate_single_byte_error(lambda offset, size: data[offset : offset + size], len(data), expected)
+
+
+def with_wrong_bytes(data: bytes, *offsets: int, flip: int = 0x41) -> bytes:
+    wrong = bytearray(data)
+    for offset in offsets:
+        wrong[offset] ^= flip
+    return bytes(wrong)
 
 
 def all_single_byte_errors(data: bytes, expected: int) -> list[ByteError]:
     """Try every value of every byte."""
-    states, found = serial_states(data), []
-    for offset, byte in enumerate(data):
-        for correct in range(256):
-            if correct != byte and fnv1a64_serial(bytes([correct]) + data[offset + 1 :], states[offset]) == expected:
-                found.append(ByteError(offset=offset, found=byte, correct=correct))
-    return found
+    states = serial_states(data)
+    return [
+        ByteError(offset=offset, found=byte, correct=correct)
+        for offset, byte in enumerate(data)
+        for correct in {*range(256)} - {byte}
+        if fnv1a64_serial(bytes([correct]) + data[offset + 1 :], states[offset]) == expected
+    ]
 
 
 class TestLocateSingleByteError:
-    def test_against_trying_everything(self) -> None:
-        chooser = random.Random(SEED)
-        for size in (1, 2, 3, 17, 70):
-            data = chooser.randbytes(size)
-            wrong = bytearray(data)
-            wrong[chooser.randrange(size)] ^= chooser.randrange(1, 256)
-            expected = fnv1a64_serial(data)
-            located = locate_single_byte_error(reader(bytes(wrong)), size, expected)
-            assert located == all_single_byte_errors(bytes(wrong), expected)
-            assert len(located) == 1
+    @pytest.mark.parametrize("size", [1, 2, 3, 17, 70])
+    def test_against_trying_everything(self, size: int) -> None:
+        wrong = with_wrong_bytes(RANDOM[:size], size // 2)
+        located = locate(wrong, PREFIXES[size])
+        assert located == all_single_byte_errors(wrong, PREFIXES[size])
+        assert len(located) == 1
 
     @pytest.mark.parametrize("size", [1, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1000])
-    def test_every_offset_across_small_blocks(self, size: int, monkeypatch: Patch) -> None:
+    def test_offsets_across_small_blocks(self, size: int, monkeypatch: Patch) -> None:
         monkeypatch.setattr(checksum, "_LOCATE_BLOCK", 256)
         for offset in range(0, size, max(1, size // 23)):
-            wrong = bytearray(RANDOM[:size])
-            wrong[offset] ^= 0x41
-            located = locate_single_byte_error(reader(bytes(wrong)), size, PREFIXES[size])
-            assert located == [ByteError(offset=offset, found=wrong[offset], correct=RANDOM[offset])]
+            wrong = with_wrong_bytes(RANDOM[:size], offset)
+            error = ByteError(offset=offset, found=wrong[offset], correct=RANDOM[offset])
+            assert locate(wrong, PREFIXES[size]) == [error]
 
     @settings(deadline=None, max_examples=60)
     @given(size=st.integers(1, 200_000), place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
     def test_random_corruption(self, size: int, place: float, flip: int) -> None:
         offset = int(size * place)
-        wrong = bytearray(RANDOM[:size])
-        wrong[offset] ^= flip
-        located = locate_single_byte_error(reader(bytes(wrong)), size, PREFIXES[size])
-        assert located == [ByteError(offset=offset, found=wrong[offset], correct=RANDOM[offset])]
+        wrong = with_wrong_bytes(RANDOM[:size], offset, flip=flip)
+        error = ByteError(offset=offset, found=wrong[offset], correct=RANDOM[offset])
+        assert locate(wrong, PREFIXES[size]) == [error]
 
-    def test_blocks_of_the_usual_size(self) -> None:
-        data = RANDOM * 5
-        wrong = bytearray(data)
-        wrong[1_234_567] ^= 0x80
-        located = locate_single_byte_error(reader(bytes(wrong)), len(data), fnv1a64(data))
-        assert located == [ByteError(offset=1_234_567, found=wrong[1_234_567], correct=data[1_234_567])]
+    @pytest.mark.parametrize("data", [RANDOM * 5, bytes(70_000), b"\xff" * 70_000])
+    def test_blocks_of_the_usual_size(self, data: bytes) -> None:
+        offset = len(data) * 4 // 5 + 3
+        error = ByteError(offset=offset, found=data[offset] ^ 0x41, correct=data[offset])
+        assert locate(with_wrong_bytes(data, offset), fnv1a64(data)) == [error]
 
     @pytest.mark.parametrize("size", [0, 1, 100, 70_000])
     def test_nothing_wrong(self, size: int) -> None:
-        assert locate_single_byte_error(reader(RANDOM), size, PREFIXES[size]) == []
-
-    @pytest.mark.parametrize("fill", [0x00, 0xFF])
-    def test_uniform_data(self, fill: int) -> None:
-        data = bytes([fill]) * 70_000
-        wrong = bytearray(data)
-        wrong[69_999] ^= 1
-        located = locate_single_byte_error(reader(bytes(wrong)), 70_000, fnv1a64(data))
-        assert located == [ByteError(offset=69_999, found=fill ^ 1, correct=fill)]
+        assert locate(RANDOM[:size], PREFIXES[size]) == []
 
     @pytest.mark.parametrize("size", [0, 1, 10, 64])
     def test_another_low_byte_of_the_hash(self, size: int) -> None:
         """Such a hash would come from a wrong byte just behind the end, where there is none."""
         expected = PREFIXES[size] ^ 1
-        located = locate_single_byte_error(reader(RANDOM), size, expected)
-        assert located == all_single_byte_errors(RANDOM[:size], expected)
+        assert locate(RANDOM[:size], expected) == all_single_byte_errors(RANDOM[:size], expected)
 
     def test_two_wrong_bytes_are_none(self) -> None:
-        wrong = bytearray(RANDOM[:70_000])
-        wrong[5] ^= 1
-        wrong[60_000] ^= 1
-        assert locate_single_byte_error(reader(bytes(wrong)), 70_000, PREFIXES[70_000]) == []
-
-    def test_no_bytes_and_another_hash(self) -> None:
-        assert locate_single_byte_error(reader(b""), 0, 5) == []
+        assert locate(with_wrong_bytes(RANDOM[:70_000], 5, 60_000), PREFIXES[70_000]) == []
 
     def test_data_that_ends_early(self) -> None:
         with pytest.raises(ArgumentError, match="read: returned 99 bytes at offset 0, not 100"):
-            locate_single_byte_error(reader(bytes(99)), 100, 5)
+            locate_single_byte_error(lambda offset, size: bytes(99), 100, 5)
 
     def test_expected_out_of_range(self) -> None:
         with pytest.raises(ArgumentError, match="expected: must be at least 0"):
-            locate_single_byte_error(reader(b""), 0, -1)
+            locate(b"", -1)
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -423,9 +390,8 @@ class TestChoice:
         code = "import sys, ckptspec.checksum as c; c.fnv1a64(bytes(100_000)); print('numba' in sys.modules)"
         assert run_python(code, CKPTSPEC_CHECKSUM="") == "False"
 
-    @pytest.mark.usefixtures("without_numba")
-    def test_forced_without_numba_warns_once(self, fresh: Choice, monkeypatch: Patch) -> None:
-        del fresh
+    @pytest.mark.usefixtures("without_numba", "fresh")
+    def test_forced_without_numba_warns_once(self, monkeypatch: Patch) -> None:
         monkeypatch.setenv("CKPTSPEC_CHECKSUM", "numba")
         with pytest.warns(RuntimeWarning, match="no numba, so numpy computes the checksums"):
             assert fnv1a64(RANDOM[:5000]) == PREFIXES[5000]
@@ -464,21 +430,16 @@ class TestChoice:
 
     @pytest.mark.parametrize("on_disk", [True, False])
     def test_when_it_pays(self, on_disk: bool, fresh: Choice, monkeypatch: Patch) -> None:
-        loaded = []
+        load = Mock(return_value=_fnv_numpy)
         monkeypatch.setattr(fresh, "_on_disk", lambda: on_disk)
-
-        def load(wanted: bool) -> object:
-            loaded.append(wanted)
-            return _fnv_numpy
-
         monkeypatch.setattr(fresh, "_load", load)
         limit = checksum._LOADING_PAYS if on_disk else checksum._COMPILING_PAYS
         assert fresh.engine(limit // 2, at_once=False) is None
         assert fresh.engine(limit // 2 - 1, at_once=False) is None
-        assert loaded == []
+        load.assert_not_called()
         assert fresh.engine(1, at_once=False) is _fnv_numpy
         assert fresh.engine(1, at_once=False) is _fnv_numpy
-        assert loaded == [False]
+        load.assert_called_once_with(False)
 
     def test_code_on_disk_is_noticed(self, fresh: Choice, monkeypatch: Patch, tmp_path: Path) -> None:
         monkeypatch.setattr(checksum, "__file__", str(tmp_path / "package" / "checksum.py"))
@@ -520,11 +481,6 @@ class TestNumbaEngine:
     def test_uniform_data(self, fill: int, state: int, threads: int) -> None:
         data = bytes([fill]) * 70_001
         assert fnv1a64(data, state, threads=threads) == fnv1a64_serial(data, state)
-
-    def test_single_bits(self) -> None:
-        for bit in [*range(0, 64, 7), 511, 16384 * 8 - 1, 16384 * 8]:
-            data = (1 << bit).to_bytes(16384 + 64, "little")
-            assert fnv1a64(data) == fnv1a64_serial(data), bit
 
     @settings(deadline=None)
     @given(start=st.integers(0, 20_000), size=st.integers(16_000, 120_000), threads=st.integers(1, 3))

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from . import oam
 from .errors import ArgumentError, CheckpointError, FormatError
-from .findings import Finding, Report, Survivor
 from .formats import format_of, module_of, report_on
-from .oam import Model, QuantizedTensor
+from .oam import Model
 from .source import open_source
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from .findings import Finding, Report, Survivor
+    from .quantization import QuantizedTensor
 
 __all__ = [
     "ArgumentError",
@@ -43,6 +45,21 @@ __all__ = [
     "validate",
 ]
 __version__ = "0.1.0"
+
+_LATE = {
+    "Finding": "findings",
+    "Report": "findings",
+    "Survivor": "findings",
+    "QuantizedTensor": "quantization",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:  # classes that who reads a good file does not need
+        import importlib
+
+        return getattr(importlib.import_module(f".{_LATE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load(path: str | os.PathLike[str], *, verify: bool = True) -> Model:

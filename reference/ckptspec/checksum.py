@@ -447,10 +447,12 @@ class _Pipeline:
             try:
                 for helper in helpers:
                     helper.start()
-                for number in range(len(self._blocks)):
+                for number, block in enumerate(self._blocks):
+                    if self._failures:
+                        break
                     hasher = self._next_free()
-                    hasher.begin(self._blocks[number])
-                    before, low = low, hasher.solve(self._blocks[number], low)
+                    hasher.begin(block)
+                    before, low = low, hasher.solve(block, low)
                     self._solved.put((number, before, hasher))
                 while self._finish_one():
                     pass
@@ -465,8 +467,6 @@ class _Pipeline:
 
     def _next_free(self) -> Passes:
         while True:
-            if self._failures:
-                raise self._failures[0]
             try:
                 return self._free.get_nowait()
             except Empty:

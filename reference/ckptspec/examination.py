@@ -7,12 +7,12 @@ yield a canonical finding or a note, or that reads more than a reader needs, is 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .errors import FormatError
-from .findings import Finding, Report
 from .source import Source
-from .spec.rules import REJECT, RULES
+
+if TYPE_CHECKING:
+    from .findings import Report
 
 __all__ = ["Examination", "Stop"]
 
@@ -40,6 +40,10 @@ class Examination:
         self, rule: str, offset: int, length: int, path: str, found: object, expected: object, hint: str = ""
     ) -> None:
         """Record a finding; when reading, raise it as FormatError if it obliges readers to refuse."""
+        from .errors import FormatError  # late: who reads a good file needs neither rules nor findings
+        from .findings import Finding
+        from .spec.rules import REJECT, RULES
+
         if self.report is None and RULES[rule].kind != REJECT:
             return
         finding = Finding(

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from .errors import ArgumentError, FormatError
-from .findings import Finding, Report, Survivor
 from .source import Source
 
 if TYPE_CHECKING:
+    from .findings import Finding, Report, Survivor
     from .regions import Region
 
 __all__ = ["FORMATS", "FormatModule", "describe", "format_of", "module_of", "recognise", "report_on", "unrecognised"]
@@ -50,6 +50,8 @@ def recognise(source: Source) -> str | None:
 
 def unrecognised(source: Source) -> Finding:
     """Return the finding about a source of no known format."""
+    from .findings import Finding
+
     return Finding(
         rule="ANY-FILE-FORMAT",
         offset=0,
@@ -70,6 +72,8 @@ def format_of(source: Source) -> str:
 
 def report_on(source: Source, format: str | None = None) -> Report:
     """Return the report on a source, whose format is told from its content unless given."""
+    from .findings import Report
+
     known = recognise(source) if format is None else format
     if known is not None:
         return module_of(known).validate(source)

@@ -1,4 +1,4 @@
-"""One record in its three shapes: as stored, as Python values, as part of the neutral document.
+"""One record as it is stored, and as Python values. ``record_documents`` has its third shape, the neutral document.
 
 All conversions follow from the roles that the schema's fields have, so that no field is spelled out twice. Fields that
 a file derives from others (sizes, offsets, checksums) and those that a writer zeroes do not appear outside the file.
@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 from construct import Struct
 
-from . import neutral
 from .errors import ArgumentError
 from .spec.dtypes import OAM_BY_CODE, OAM_DTYPES
 from .spec.layout import Field, field, fields
 from .text import printable, shorten
 
-__all__ = ["build", "default_value", "document_fields", "from_document", "public_fields", "to_document", "values_of"]
+__all__ = ["build", "default_value", "public_fields", "value_of", "values_of"]
 
 _HIDDEN = ("reserved", "flags", "bytes")
 
@@ -151,52 +150,3 @@ def build(record: Struct, values: Mapping[str, Any], path: str, derived: Mapping
             stored[item.name] = stored[item.name].ljust(item.size, b"\0")
     made: bytes = record.build(stored)
     return made
-
-
-# ---------------------------------------------------------------------------------------------------------- document
-
-
-def to_document(record: Struct, stored: Mapping[str, Any], derived: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the document's object of a record from its stored values."""
-    made: dict[str, Any] = {}
-    for item in public_fields(record, derived):
-        value = stored[item.name]
-        if item.role == "f32":
-            made[item.name] = neutral.float_bits(value, 32)
-        elif item.role == "int" and item.bits == 64:
-            made[item.name] = str(value)
-        else:
-            made[item.name] = value_of(item, value)
-    return made
-
-
-def from_document(
-    record: Struct, document: Mapping[str, Any], path: str, derived: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """Return the Python values of a record from the document's object, whose keys were checked."""
-    made: dict[str, Any] = {}
-    for item in public_fields(record, derived):
-        value, where = document[item.name], f"{path}.{item.name}"
-        match item.role:
-            case "f32":
-                made[item.name] = value_of(item, neutral.bits(value, where, 32))
-            case "bool":
-                made[item.name] = neutral.boolean(value, where)
-            case "int" if item.bits == 64:
-                made[item.name] = neutral.decimal(value, where, item.bounds)
-            case "int":
-                made[item.name] = neutral.number(value, where, item.bounds)
-            case _:
-                made[item.name] = neutral.text(value, where)
-    return made
-
-
-def document_fields(record: Struct, derived: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return, for each key that a record has in the document, the kind of its value.
-
-    Kinds: ``text``, ``dtype``, ``bool``, ``f32``, ``u8`` ... ``u32`` for numbers, ``u64`` and ``i64`` for decimal
-    strings.
-    """
-    return {
-        item.name: item.type if item.role in ("int", "f32") else item.role for item in public_fields(record, derived)
-    }

@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..checksum import ByteError
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
-from ..findings import Report, Survivor
-from ..quantization import QuantizedTensor, quantize_array
 from ..records import values_of
 from ..source import BufferSource, PatchedSource, Source, open_source
 from ..spec.dtypes import OAM_DTYPES, oam_dtype_of
@@ -30,6 +27,9 @@ from ._model import Config, Model, Optimizer, Progress, Tensor, TensorMap
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from ..checksum import ByteError
+    from ..findings import Report, Survivor
+    from ..quantization import QuantizedTensor
     from ..regions import Region
 
 __all__ = [
@@ -116,6 +116,8 @@ def quantize(model: Model, encoding: str) -> Model:
     Other weights and the state are kept; the optimizer is dropped, since its moments belong to the dense weights.
     Raises ArgumentError if such a weight has another dtype, or if nothing is there to convert.
     """
+    from ..quantization import QuantizedTensor, quantize_array
+
     if encoding not in ("q4", "q8"):
         raise ArgumentError(f"found {encoding!r}, expected q4 or q8", "encoding")
     weights: dict[str, Any] = {}
@@ -147,6 +149,8 @@ def _shaped(tensors: Mapping[str, Any], name: str) -> Any:
 
 
 def _examined(source: Source) -> tuple[Report, Anatomy | None]:
+    from ..findings import Report
+
     report = Report(source=source.name, format="oam", size=source.size)
     anatomy = examine(Examination(source, report))
     if anatomy is not None:
@@ -163,6 +167,7 @@ def _validated(source: Source) -> tuple[Report, Anatomy | None]:
 
 def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model, list[Survivor]]:
     """Rescue what can be read, after putting right the bytes that checksums tell to be wrong."""
+    from ..findings import Survivor
     from ._rescue import rescue
 
     put_right: dict[int, ByteError] = {}
@@ -196,6 +201,7 @@ def inspect(source: Source) -> tuple[Report, dict[str, Any]]:
 
 def regions(source: Source) -> Iterator[Region]:
     """Yield every stretch of an open source with its name and meaning, as far as it can be read."""
+    from ..findings import Report
     from ._regions import regions as all_regions
 
     anatomy = examine(Examination(source, Report(), verify=False))
@@ -216,6 +222,8 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[Model, list[Surv
 
 
 def _put_right(errors: Mapping[int, ByteError]) -> list[Survivor]:
+    from ..findings import Survivor
+
     return [
         Survivor(
             what="byte",
@@ -260,6 +268,14 @@ def recognises(head: bytes, size: int) -> bool:
         and 1 <= header["section_count"] <= OAM_MAX_SECTIONS
         and header["total_size"] == size  # 64 bits that hardly agree by chance
     )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "QuantizedTensor":  # late: most files have none
+        from ..quantization import QuantizedTensor
+
+        return QuantizedTensor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _anatomy(source: Source, verify: bool) -> Anatomy:

@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import neutral
 from ..errors import ArgumentError
-from ..records import from_document, public_fields, to_document
+from ..record_documents import from_document, to_document
+from ..records import public_fields
 from ..source import Source
 from ..spec.schema import (
     OAM_MAX_RANK,

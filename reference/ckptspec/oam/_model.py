@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArgumentError
-from ..quantization import QuantizedTensor
 from ..records import default_value
 from ..spec.dtypes import OAM_BY_CODE, OAM_DTYPES, numpy_type
 from ..spec.schema import OAM_NEWEST, OamConfig, OamOptimizer, OamProgress
@@ -17,6 +16,7 @@ from ..text import printable, shorten
 from ._tensors import ENCODING_NAMES
 
 if TYPE_CHECKING:
+    from ..quantization import QuantizedTensor
     from ._anatomy import Index
 
 __all__ = ["Config", "Model", "Optimizer", "Progress", "Tensor", "TensorMap"]
@@ -89,6 +89,8 @@ class Tensor:
     def value(self) -> Array | QuantizedTensor:
         """Return the tensor as an array, or as a QuantizedTensor; a view of the data."""
         if self.encoding != "dense":
+            from ..quantization import QuantizedTensor
+
             return QuantizedTensor.from_bytes(self.encoding, self.shape, self.data)
         try:
             return np.ndarray(self.shape, numpy_type(OAM_DTYPES[self.dtype]), memoryview(self.data).toreadonly())

@@ -14,7 +14,6 @@ import numpy as np
 from ..examination import Examination
 from ..spec.dtypes import OAM_BY_CODE
 from ..spec.layout import field, numpy_dtype, record_size
-from ..spec.rules import REJECT, RULES
 from ..spec.schema import (
     OAM_ENCODINGS,
     OAM_MAX_RANK,
@@ -130,6 +129,8 @@ class _Checker:
         offset = self.index.base + row * record_size(OamTensor) + item.offset
         label = self.index.names[row]
         hint = "" if label is None else f"The tensor is '{shorten(printable(label), 140)}'."
+        from ..spec.rules import REJECT, RULES
+
         if RULES[rule].kind == REJECT:
             self.index.bad.setdefault(row, set()).add(rule)
         self.exam.emit(rule, offset, item.size, f"{self.where}[{row}].{name}", found, expected, hint)
