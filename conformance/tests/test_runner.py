@@ -188,8 +188,8 @@ def answer(data):
         import subprocess
 
         how, pid_file = argument.split(",")
-        words, output = (["yes"], 2) if how == "noisy" else (["sleep", "1000"], 1)
-        child = subprocess.Popen(words, stdout=output, start_new_session=how == "escape")
+        words, target = (["yes"], 2) if how == "noisy" else (["sleep", "1000"], 1)
+        child = subprocess.Popen(words, stdout=target, start_new_session=how == "escape")
         open(pid_file, "w").write(str(child.pid))
         if how == "hang":
             time.sleep(1000)

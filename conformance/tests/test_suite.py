@@ -82,8 +82,8 @@ def test_file(case: Case) -> None:
         with pytest.raises(FormatError):
             decode(data)
         error = caught.value
-        assert report.first is not None
-        assert str(report.first) == str(error) == expected["error"]["message"]
+        assert report.first == error.finding
+        assert str(error) == expected["error"]["message"]
         assert (error.rule, error.offset, error.path) == (
             case.rules[0],
             expected["error"]["offset"],

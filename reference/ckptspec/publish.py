@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from .errors import ArgumentError
+from .progress import advance
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -44,8 +45,10 @@ class Draft:
 
     def write(self, data: Buffer) -> None:
         """Append ``data``."""
+        size = memoryview(data).nbytes
         self._write_at(data, self.position)
-        self.position += memoryview(data).nbytes
+        self.position += size
+        advance(size)
 
     def patch(self, offset: int, data: Buffer) -> None:
         """Overwrite bytes that were written before."""

@@ -17,7 +17,7 @@ import numpy as np
 from .errors import ArgumentError
 from .spec.schema import OAM_QUANT_BLOCK
 
-__all__ = ["QuantizedTensor", "quantize_array"]
+__all__ = ["Quantization", "QuantizedTensor", "quantize_array"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # The largest code of each encoding; codes run from its negative to it.
@@ -113,11 +113,43 @@ def _blocks_of(flat: Array) -> Iterator[Array]:
     """Yield a flat float32 array as blocks of shape (n, 32), the last filled up with zeros."""
     step = _BLOCKS_AT_ONCE * OAM_QUANT_BLOCK
     for start in range(0, flat.size, step):
-        part = flat[start : start + step]
+        part = flat[start : start + step].astype(np.float32, copy=False)
         missing = -part.size % OAM_QUANT_BLOCK
         if missing:
             part = np.concatenate([part, np.zeros(missing, np.float32)])
         yield part.reshape(-1, OAM_QUANT_BLOCK)
+
+
+class Quantization:
+    """A float32 array that is quantized as it is written: neither codes nor values are held as a whole."""
+
+    def __init__(self, array: Array, encoding: str) -> None:
+        self.array = array
+        self.encoding = encoding
+        self.shape = array.shape
+
+    def tensor(self) -> QuantizedTensor:
+        """Return the quantized tensor."""
+        return quantize_array(self.array, self.encoding)
+
+    def blocks(self) -> Iterator[memoryview]:
+        """Yield the payload as it is stored: all codes, then all scales (a thirty-second of the array, held till then)."""
+        parts = []
+        for blocks in _blocks_of(_flat(self.array)):
+            codes, scales = _quantize_blocks(self.encoding, blocks)
+            yield _bytes(codes)
+            parts.append(scales.astype("<f4", copy=False))
+        for scales in parts:
+            yield _bytes(scales)
+
+
+def _bytes(array: Array) -> memoryview:
+    raw: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return memoryview(raw)
+
+
+def _flat(array: Array) -> Array:
+    return array.reshape(-1)  # a copy only where the array is not contiguous
 
 
 def quantize_array(array: Array, encoding: str) -> QuantizedTensor:
@@ -130,8 +162,7 @@ def quantize_array(array: Array, encoding: str) -> QuantizedTensor:
         raise ArgumentError(f"found {encoding!r}, expected q4 or q8", "encoding")
     if array.dtype != np.dtype(np.float32) or not array.size:
         raise ArgumentError(f"found {array.dtype} of shape {array.shape}, expected float32 elements", "array")
-    native = array.reshape(-1).astype(np.float32, copy=False)
-    parts = [_quantize_blocks(encoding, blocks) for blocks in _blocks_of(native)]
+    parts = [_quantize_blocks(encoding, blocks) for blocks in _blocks_of(_flat(array))]
     return QuantizedTensor(
         encoding=encoding,
         shape=array.shape,

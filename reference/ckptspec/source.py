@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from .errors import ArgumentError
+from .progress import advance
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -44,13 +45,23 @@ class Source(ABC):
         """Return a writable view of everything whose changes stay with the caller."""
         return memoryview(bytearray(self.view(0, self.size)))
 
-    def blocks(self, offset: int, size: int, block: int = BLOCK) -> Iterator[bytes | memoryview]:
-        """Yield ``size`` bytes from ``offset`` on, at most ``block`` at a time."""
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Fill ``buffer`` with the bytes from ``offset`` on; OSError if the file no longer has them."""
+        buffer[:] = self.read(offset, buffer.nbytes)
+
+    def blocks(self, offset: int, size: int, block: int = BLOCK) -> Iterator[memoryview]:
+        """Yield ``size`` bytes from ``offset`` on, at most ``block`` at a time.
+
+        A block is valid until the next one is asked for: they share their memory.
+        """
+        memory = memoryview(bytearray(min(block, size)))
         end = offset + size
         while offset < end:
-            step = min(block, end - offset)
-            yield self.read(offset, step)
-            offset += step
+            part = memory[: min(block, end - offset)]
+            self.readinto(offset, part)
+            yield part
+            offset += part.nbytes
+            advance(part.nbytes)
 
     def close(self) -> None:  # noqa: B027  # nothing to let go of, unless a subclass says otherwise
         """Let go of the file; views that were handed out stay valid."""
@@ -77,6 +88,10 @@ class BufferSource(Source):
 
     def read(self, offset: int, size: int) -> memoryview:
         return self.view(offset, size)
+
+    def blocks(self, offset: int, size: int, block: int = BLOCK) -> Iterator[memoryview]:
+        for start in range(offset, offset + size, block):
+            yield self.view(start, min(block, offset + size - start))
 
     def view(self, offset: int, size: int) -> memoryview:
         if offset < 0 or size < 0 or offset + size > self.size:
@@ -105,17 +120,24 @@ class FileSource(Source):
 
     def read(self, offset: int, size: int) -> bytes:
         data = os.pread(self._fd, size, offset)
-        if len(data) == size:
-            return data
-        parts = [data]
-        got = len(data)
-        while got < size:
-            part = os.pread(self._fd, size - got, offset + got)
-            if not part:
+        if len(data) < size:  # short reads are allowed, and one call gives 2 GiB at most
+            rest = bytearray(size - len(data))
+            self.readinto(offset + len(data), memoryview(rest))
+            data += rest
+        return data
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        while buffer:
+            got = os.preadv(self._fd, [buffer], offset) if hasattr(os, "preadv") else self._copy(offset, buffer)
+            if not got:
                 raise self._shrunk()
-            parts.append(part)
-            got += len(part)
-        return b"".join(parts)
+            buffer = buffer[got:]
+            offset += got
+
+    def _copy(self, offset: int, buffer: memoryview) -> int:
+        data = os.pread(self._fd, buffer.nbytes, offset)
+        buffer[: len(data)] = data
+        return len(data)
 
     def view(self, offset: int, size: int) -> memoryview:
         if self._map is None:

@@ -82,20 +82,23 @@ static void document(const struct my_model *model)
     }
     begin("progress", '{'); u32("phase", p->phase); i64("step", p->step); u64("bytes_seen", p->bytes_seen);
     u64("env_steps", p->env_steps); f32("learning_rate", &p->learning_rate); f32("best_metric", &p->best_metric);
-    put("lower_is_better"); printf(p->lower_is_better ? "true" : "false"); text("metric_name", p->metric_name); end('}');
+    put("lower_is_better"); printf(p->lower_is_better ? "true" : "false"); text("metric_name", p->metric_name);
+    end('}');
 }
 
 static uint8_t *read_all(FILE *file, size_t *size) /* NULL: it cannot be read, or there is no memory */
 {
-    uint8_t *bytes = NULL;
-    size_t room = 0, got = 0;
-    do {
-        *size += got;
-        if (*size == room && (bytes = realloc(bytes, room += room + 65536)) == NULL)
-            return NULL;
-        got = fread(bytes + *size, 1, room - *size, file);
-    } while (got > 0);
-    return ferror(file) ? NULL : bytes;
+    uint8_t *bytes = NULL, *larger;
+    for (size_t room = 65536; (larger = realloc(bytes, room)) != NULL; room *= 2) {
+        bytes = larger;
+        *size += fread(bytes + *size, 1, room - *size, file);
+        if (ferror(file))
+            break;
+        if (feof(file))
+            return bytes;
+    }
+    free(bytes);
+    return NULL;
 }
 
 int main(int argc, char **argv)
@@ -120,7 +123,7 @@ int main(int argc, char **argv)
     }
     end('}'); putchar('\n');
     free(bytes);
-    if (status == MY_NO_MEMORY || fflush(stdout) != 0)
+    if (status == MY_NO_MEMORY || fflush(stdout) != 0 || ferror(stdout))
         return TROUBLE;
     return status == MY_OK ? ACCEPTED : REJECTED;
 }

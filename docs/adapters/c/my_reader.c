@@ -213,7 +213,8 @@ static bool read_sections(struct reader *r)
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 /* Computes how many bytes the tensor at `entry` must have. */
-static bool expect_bytes(struct reader *r, uint64_t entry, const struct my_tensor *t, bool may_quantize, uint64_t *bytes)
+static bool expect_bytes(struct reader *r, uint64_t entry, const struct my_tensor *t, bool may_quantize,
+                         uint64_t *bytes)
 {
     uint64_t elements = 1;
     uint8_t block_size = r->data[entry + 147];

@@ -11,6 +11,7 @@ from typing import Any
 from .. import neutral
 from ..errors import FormatError
 from ..formats import format_of, module_of
+from ..progress import meter
 from . import os_error
 from .io import open_argument
 
@@ -34,7 +35,8 @@ def decode(args: argparse.Namespace) -> int:
 def _answer(name: str) -> dict[str, Any]:
     with open_argument(name) as source:
         try:
-            return {"document": module_of(format_of(source)).decode(source)}
+            with meter(source.size, "decode"):
+                return {"document": module_of(format_of(source)).decode(source)}
         except FormatError as error:
             return {"error": {"rule": error.rule, "offset": error.offset, "path": error.path, "message": str(error)}}
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from ..findings import Finding, Report
 from ..formats import FORMATS, module_of, recognise, report_on, unrecognised
+from ..progress import meter
 from ..regions import hex_dump
 from ..source import Source
 from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM, Rule
 from ..terminal import Style, columns
-from ..text import count, printable
+from ..text import count, printable, shorten
 from . import os_error
 from .io import open_argument, print_json
 
@@ -55,7 +56,7 @@ def validate(args: argparse.Namespace) -> int:
 
 
 def _report(name: str, format: str | None) -> Report:
-    with open_argument(name) as source:
+    with open_argument(name) as source, meter(source.size, f"validate {shorten(printable(name), 30)}"):
         return report_on(source, format)
 
 
@@ -135,7 +136,8 @@ def inspect(args: argparse.Namespace) -> int:
         if known is None:
             report.findings.append(unrecognised(source))
         else:
-            report, parts = module_of(known).inspect(source)
+            with meter(source.size, "inspect"):
+                report, parts = module_of(known).inspect(source)
         if args.json:
             extra = {"regions": [r.to_json() for r in module_of(known).regions(source)]} if args.hex and known else {}
             print_json({**report.to_json(), **parts, **extra})

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import load, oam, save
 from ..formats import format_of, module_of
+from ..progress import meter
 from ..terminal import Style, columns
 from ..text import count, printable
 from .io import open_argument, print_json
@@ -18,7 +19,7 @@ __all__ = ["canonicalize", "quantize", "salvage"]
 
 def salvage(args: argparse.Namespace) -> int:
     """Write what survives; 0 once it is written, 1 if nothing could be."""
-    with open_argument(args.source) as source:
+    with open_argument(args.source) as source, meter(2 * source.size, "salvage"):
         model, survivors, report = module_of(format_of(source)).salvage(source, args.intact_only)
         save(args.target, model)
     states: dict[str, int] = {}
@@ -52,18 +53,20 @@ def salvage(args: argparse.Namespace) -> int:
 
 def canonicalize(args: argparse.Namespace) -> int:
     """Rewrite a file in the newest version and canonical layout."""
-    model = load(args.source)
-    save(args.target, model)
+    with meter(2 * os.stat(args.source).st_size, "canonicalize"):
+        model = load(args.source)
+        save(args.target, model)
     return _written(args, {"from_version": model.version}, f"rewritten from version {model.version}")
 
 
 def quantize(args: argparse.Namespace) -> int:
     """Quantize the weights of a file."""
-    model = load(args.source)
-    made = oam.quantize(model, args.encoding)
+    with meter(os.stat(args.source).st_size, "quantize"):
+        model = load(args.source)
+        made = oam.quantize(model, args.encoding)
+        save(args.target, made)
     kept = sum(1 for name in made.weights if not isinstance(made.weights[name], oam.QuantizedTensor))
     done = len(made.weights) - kept
-    save(args.target, made)
     dropped = "; the optimizer is dropped" if model.optimizer is not None else ""
     facts = {"quantized": done, "kept": kept, "optimizer_dropped": model.optimizer is not None}
     return _written(args, facts, f"{count(done, 'weight')} as {args.encoding}, {kept} kept{dropped}")

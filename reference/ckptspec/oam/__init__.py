@@ -22,7 +22,7 @@ from ..spec.schema import OAM_MAGIC, OAM_NEWEST, OAM_TENSOR_SECTIONS, OamConfig,
 from ..text import printable, shorten
 from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, Anatomy
 from ._examine import examine
-from ._model import Config, Model, Optimizer, Progress, Tensor, TensorMap
+from ._model import Config, Model, Optimizer, Progress, QuantizingMap, Tensor, TensorMap
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -113,28 +113,32 @@ def dumps(model: Model, *, version: int = OAM_NEWEST) -> bytes:
 def quantize(model: Model, encoding: str) -> Model:
     """Return a model whose dense f32 weights of rank 2 and more are quantized, to the bit as upstream does it.
 
+    The work is done when a weight is asked for or written, and nothing is kept: a model larger than memory can be
+    quantized into a file.
     Other weights and the state are kept; the optimizer is dropped, since its moments belong to the dense weights.
     Raises ArgumentError if such a weight has another dtype, or if nothing is there to convert.
     """
-    from ..quantization import QuantizedTensor, quantize_array
+    from ..arrays import as_array
+    from ..quantization import Quantization, QuantizedTensor
 
     if encoding not in ("q4", "q8"):
         raise ArgumentError(f"found {encoding!r}, expected q4 or q8", "encoding")
     weights: dict[str, Any] = {}
-    converted = 0
     for name in model.weights:
         value: Any = _shaped(model.weights, name)
         weights[name] = value
-        if isinstance(value, (QuantizedTensor, Tensor)) or value.ndim < 2 or not value.size:
+        if isinstance(value, (QuantizedTensor, Tensor)):
+            continue
+        where = f"weights['{shorten(printable(name))}']"
+        value = as_array(value, where)
+        if value.ndim < 2 or not value.size:
             continue
         if oam_dtype_of(value.dtype) is not OAM_DTYPES["f32"]:
-            shown = f"weights['{shorten(printable(name))}']"
-            raise ArgumentError(f"dtype {value.dtype} cannot be quantized, only f32 can", shown)
-        weights[name] = quantize_array(value, encoding)
-        converted += 1
-    if not converted:
+            raise ArgumentError(f"dtype {value.dtype} cannot be quantized, only f32 can", where)
+        weights[name] = Quantization(value, encoding)
+    if not any(isinstance(value, Quantization) for value in weights.values()):
         raise ArgumentError("no dense f32 weight of rank 2 or more with elements is there to quantize", "weights")
-    return replace(model, weights=weights, optimizer=None, version=OAM_NEWEST)
+    return replace(model, weights=QuantizingMap(weights), optimizer=None, version=OAM_NEWEST)
 
 
 def _shaped(tensors: Mapping[str, Any], name: str) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..quantization import QuantizedTensor
     from ._anatomy import Index
 
-__all__ = ["Config", "Model", "Optimizer", "Progress", "Tensor", "TensorMap"]
+__all__ = ["Config", "Model", "Optimizer", "Progress", "QuantizingMap", "Tensor", "TensorMap"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _NONE = np.zeros(0, np.float32)
@@ -139,6 +139,29 @@ class TensorMap(Mapping[str, "Array | QuantizedTensor"]):
             encoding=ENCODING_NAMES[int(entry["encoding"])],
             data=self._content[self._blob + offset : self._blob + offset + size],
         )
+
+
+class QuantizingMap(Mapping[str, Any]):
+    """Weights that are quantized each time that they are asked for."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        from ..quantization import Quantization
+
+        value = self._values[name]
+        return value.tensor() if isinstance(value, Quantization) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def pending(self) -> list[tuple[str, Any]]:
+        """Return the pairs with what is still to be quantized as it is."""
+        return list(self._values.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

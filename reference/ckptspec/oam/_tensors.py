@@ -329,7 +329,7 @@ class _Checker:
 
 def check_alignment(exam: Examination, anatomy: Anatomy) -> None:
     """Note, once a file, that payloads are not aligned to their element size."""
-    total, odd, first = 0, 0, 0
+    total, odd, first, where = 0, 0, 0, ""
     sizes = np.ones(256, np.uint64)
     for code, scalar in OAM_BY_CODE.items():
         sizes[code] = scalar.size
@@ -339,14 +339,14 @@ def check_alignment(exam: Examination, anatomy: Anatomy) -> None:
         starts = entries["blob_offset"][rows] + np.uint64(index.blob)
         places = np.flatnonzero(starts % sizes[entries["dtype"][rows]])
         if len(places) and not odd:
-            first = int(starts[places[0]])
+            first, where = int(starts[places[0]]), index.section.name
         total, odd = total + len(starts), odd + len(places)
     if odd:
         exam.emit(
             "OAM-TEN-ALIGN",
             first,
             1,
-            "weights",
+            where,
             f"{odd} of {count(total, 'payload')} at an address that is no multiple of the element size",
             "aligned payloads",
             "Writers place them so: the first blob starts 4 bytes past a multiple of 8.",

@@ -15,7 +15,7 @@ import numpy as np
 from ..arrays import as_array, byte_blocks
 from ..checksum import Fnv1a64
 from ..errors import ArgumentError
-from ..quantization import QuantizedTensor
+from ..quantization import Quantization, QuantizedTensor
 from ..records import build, public_fields, text_bytes
 from ..spec.dtypes import OAM_DTYPES, numpy_type, oam_dtype_of
 from ..spec.layout import field as field_of
@@ -40,7 +40,7 @@ from ..spec.schema import (
 from ..text import printable, shorten
 from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, data_start, padded
 from ._examine import manifest_checksum
-from ._model import Config, Model, Optimizer, Progress, Tensor, TensorMap
+from ._model import Config, Model, Optimizer, Progress, QuantizingMap, Tensor, TensorMap
 from ._tensors import quantized_size
 
 if TYPE_CHECKING:
@@ -171,6 +171,8 @@ def _blocks(section: PlannedSection) -> Iterator[memoryview]:
     for payload in section.payloads:
         if isinstance(payload, np.ndarray):
             yield from byte_blocks(payload)
+        elif isinstance(payload, Quantization):
+            yield from payload.blocks()
         else:
             yield memoryview(payload).cast("B")
 
@@ -274,6 +276,8 @@ def _items(section: str, tensors: Any) -> Iterable[tuple[str, Any]]:
     """Return the pairs of a mapping, or of an iterable of pairs (which can hold a name twice)."""
     if isinstance(tensors, TensorMap):  # without the way through numpy
         return [(name, tensors.stored(name)) for name in tensors]
+    if isinstance(tensors, QuantizingMap):
+        return tensors.pending()
     if isinstance(tensors, Mapping):
         return tensors.items()
     try:
@@ -290,6 +294,9 @@ def _tensor(name: Any, value: Any, path: str, section: str, version: int) -> _St
         payloads: list[Any] = [value.payload, value.scales]
         dtype, shape, encoding = "f32", value.shape, value.encoding
         size = sum(part.nbytes for part in payloads)
+    elif isinstance(value, Quantization):
+        payloads, dtype, shape, encoding = [value], "f32", value.shape, value.encoding
+        size = quantized_size(OAM_ENCODINGS[encoding], value.array.size)
     elif isinstance(value, Tensor):
         payloads, dtype, shape, encoding = [value.data], value.dtype, value.shape, value.encoding
         size = memoryview(value.data).nbytes
