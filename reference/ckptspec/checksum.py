@@ -40,7 +40,7 @@ compile. The logger ``ckptspec.checksum`` tells when it does. If numba is there 
 says so, and numpy goes on. The environment variable CKPTSPEC_CHECKSUM (serial, numpy or numba) forces one way.
 
 Threads. One thread runs ahead and finds the low bytes of block after block, another sums up behind it. The first part
-is half of the work or a little more, so two threads are twice as fast, and more hardly help.
+is half of the work or a little more: a second thread brings at most a factor of two, and a third hardly anything.
 """
 
 from __future__ import annotations
@@ -107,8 +107,9 @@ def fnv1a64(data: _BytesLike, state: int = FNV_OFFSET_BASIS, *, threads: int | N
 
     ``data`` is any C-contiguous buffer, of any format and number of dimensions: its bytes in memory count. ``state`` is
     the hash of what comes before, so that hashing in pieces gives the hash of the whole. ``threads`` is how many may
-    work at the same time; None means two, or one where the process has one processor. Memory beside ``data`` does
-    not grow with it.
+    work at the same time; None means two, or one where the process has one processor. Data of less than some eight
+    megabytes is hashed by one. Memory beside ``data`` does not grow with it: some ten megabytes, and as many again for
+    every thread.
 
     Raises ArgumentError for text, a buffer that is not contiguous, a state out of range, or less than one thread.
     """

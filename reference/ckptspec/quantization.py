@@ -133,7 +133,7 @@ class Quantization:
         return quantize_array(self.array, self.encoding)
 
     def blocks(self) -> Iterator[memoryview]:
-        """Yield the payload as it is stored: all codes, then all scales (a thirty-second of the array, held till then)."""
+        """Yield the payload as it is stored: all codes, then all scales, which are held till then."""
         parts = []
         for blocks in _blocks_of(_flat(self.array)):
             codes, scales = _quantize_blocks(self.encoding, blocks)
