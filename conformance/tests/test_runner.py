@@ -556,6 +556,14 @@ def test_batch_that_leaves_early_crashes_at_the_next_case(small: Small, fakes: F
     assert "ended without an answer: exit status 0" in result_of(run, "decode:oam/old").happened
 
 
+def test_path_for_a_batch_command_that_has_ended() -> None:
+    with adapters.Processes() as processes:
+        child = processes.start(["sh", "-c", "exit 3"], subprocess.PIPE)
+        assert child.wait(time.monotonic() + 10, 100) == adapters.ENDED
+        child.send(b"path\n")
+        assert processes.end(child) == 3
+
+
 def test_batch_that_ends_badly_is_noted(small: Small, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small.run(decoder=fakes.batch({"end": "0"}), jobs=1)
     assert run.notes == ("the batch command ended badly after its last answer: exit status 4",)
