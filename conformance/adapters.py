@@ -21,25 +21,23 @@ from __future__ import annotations
 
 import os
 import re
-import selectors
 import shlex
 import shutil
 import signal
 import stat
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-from ..errors import ArgumentError, CheckpointError, FormatError
+from ..errors import ArgumentError, FormatError
 from ..neutral import dump_json, parse_json
 from ..text import count, printable, shorten
 from .outcome_report import CRASH, FLOOD, GARBAGE, TIMEOUT
+from .processes import ANSWERED, ENDED, STDERR_LIMIT, AdapterError, Child, Processes
 
 __all__ = [
     "Adapter",
@@ -60,20 +58,15 @@ REJECTED: Final = "rejected"
 
 _PLACE: Final = "{}"  # where a command wants the path
 _SHOWN: Final = 240  # characters of a command's output that are kept for people
-_STDERR_LIMIT: Final = 65536  # bytes; of what is longer, the end is kept
-_POLL: Final = 0.01  # seconds between two looks whether a process has ended while its pipes are open
 _FAREWELL: Final = 5.0  # seconds that a batch command has to end after its last answer
 
-# How runtimes announce an uncaught exception before they exit with status 1.
+# How runtimes announce what killed the program before they exit with status 1.
 _LAST_WORDS: Final = {
     "Python": re.compile(rb"^[ +|]*(?:Exception Group )?Traceback \(most recent call last\):", re.MULTILINE),
     "Java": re.compile(rb'^Exception in thread "', re.MULTILINE),
     "Node.js": re.compile(rb"^Node\.js v[0-9.]+\s*\Z", re.MULTILINE),
+    "a sanitizer": re.compile(rb"^==\d+==ERROR: \w+Sanitizer|: runtime error: ", re.MULTILINE),
 }
-
-
-class AdapterError(CheckpointError):
-    """A command cannot be run at all: it is the environment that is wrong, not the implementation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,146 +121,6 @@ class Adapter(Protocol):
 
     def worker(self, processes: Processes) -> Worker:
         """Return a new worker, whose processes are started through ``processes``."""
-
-
-# --- processes ------------------------------------------------------------------------------------------------------
-
-ENDED: Final = "ended"
-ANSWERED: Final = "answered"
-
-
-class Child:
-    """A running command and what it has printed."""
-
-    def __init__(self, words: list[str], stdin: int | IO[bytes]) -> None:
-        self.stdout = bytearray()
-        self.stderr = bytearray()
-        self._selector = selectors.DefaultSelector()
-        try:
-            self._process = subprocess.Popen(  # noqa: S603  # to run the command given is what this is for
-                words,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError as error:
-            self._selector.close()
-            raise AdapterError(f"cannot run {printable(words[0])}: {error.strerror or error}") from None
-        for pipe, text in ((self._process.stdout, self.stdout), (self._process.stderr, self.stderr)):
-            assert pipe is not None
-            os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe.fileno(), selectors.EVENT_READ, text)
-
-    def send(self, line: bytes) -> None:
-        """Write to standard input. That the command does not read it shows in its answer."""
-        assert self._process.stdin is not None
-        os.set_blocking(self._process.stdin.fileno(), False)
-        with suppress(BrokenPipeError, BlockingIOError):
-            os.write(self._process.stdin.fileno(), line)
-
-    def close_stdin(self) -> None:
-        """Let the command see the end of its standard input."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
-    def wait(self, deadline: float, limit: int, *, for_line: bool = False) -> str:
-        """Read until the command has ended, or until it has answered with a line; return what happened first."""
-        while True:
-            if for_line and b"\n" in self.stdout:
-                return ANSWERED
-            if len(self.stdout) > limit:
-                return FLOOD
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return TIMEOUT
-            open_pipes = self._read(min(remaining, _POLL))
-            if self._has_ended():
-                # What is left in the pipes was written before the end. Something that left the group may hold them
-                # open for ever, so this does not wait for their ends.
-                self.signal_group()
-                while len(self.stdout) <= limit and time.monotonic() < deadline and self._read(0):
-                    pass
-                if len(self.stdout) > limit:
-                    return FLOOD
-                return ANSWERED if for_line and b"\n" in self.stdout else ENDED
-            if not open_pipes:
-                time.sleep(_POLL / 10)
-
-    def _read(self, patience: float) -> bool:
-        """Read once from each pipe that has something; return whether it is worth to try again at once."""
-        if not self._selector.get_map():
-            return False
-        ready = self._selector.select(patience)
-        for key, _ in ready:
-            try:
-                chunk = os.read(key.fd, 65536)
-            except BlockingIOError:
-                continue
-            if not chunk:
-                self._selector.unregister(key.fd)
-            key.data.extend(chunk)
-        del self.stderr[:-_STDERR_LIMIT]
-        return bool(ready) if patience == 0 else True
-
-    def _has_ended(self) -> bool:
-        # Left a zombie until it is closed, so that the number of its group cannot pass to another process.
-        if hasattr(os, "waitid"):
-            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        return self._process.poll() is not None
-
-    def signal_group(self) -> None:
-        """Kill the command and all that it started."""
-        with suppress(ProcessLookupError, PermissionError):  # the latter is what macOS says of a zombie
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-    def reap(self) -> int:
-        """Kill what is left, free everything, and return the exit status (negative: the signal)."""
-        self.signal_group()
-        status = self._process.wait()
-        self._selector.close()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
-        return status
-
-
-class Processes:
-    """The processes of one run. Leaving the ``with`` block, for whatever reason, kills those that are still alive."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._alive: set[Child] = set()
-        self.stopped = False
-
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def start(self, words: list[str], stdin: int | IO[bytes]) -> Child:
-        """Start a command; AdapterError if it cannot be run."""
-        with self._lock:
-            if self.stopped:
-                raise AdapterError("the run was stopped")
-            child = Child(words, stdin)
-            self._alive.add(child)
-            return child
-
-    def end(self, child: Child) -> int:
-        """Kill a command if it still runs; return its exit status."""
-        with self._lock:  # first out of reach of stop(): once reaped, its number may belong to another process
-            self._alive.discard(child)
-        return child.reap()
-
-    def stop(self) -> None:
-        """Start nothing more, and kill all that runs. Those who wait for a process see it end."""
-        with self._lock:
-            self.stopped = True
-            for child in self._alive:
-                child.signal_group()
 
 
 # --- what a command's end means -------------------------------------------------------------------------------------
@@ -551,7 +404,7 @@ class _BatchWorker:
         if self.child is None:
             return ""
         self.child.close_stdin()
-        ended = self._end(self.child.wait(time.monotonic() + _FAREWELL, _STDERR_LIMIT))
+        ended = self._end(self.child.wait(time.monotonic() + _FAREWELL, STDERR_LIMIT))
         if ended.how != ENDED:
             return "the batch command did not end after the end of its standard input, and was killed"
         if ended.status != 0:

@@ -27,7 +27,7 @@ from .json_schemas import document_schema, manifest_schema
 
 __all__ = ["SMOKE", "books", "build_files", "main"]
 
-SMOKE = {"oam": "oam/golden_weights"}
+SMOKE = {"oam": "oam/golden_minimal"}
 
 
 def books() -> list[CaseBook]:

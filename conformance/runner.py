@@ -26,13 +26,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import ArgumentError, FormatError
-from ..neutral import dump_json, parse_json
+from ..errors import ArgumentError
+from ..neutral import parse_json
 from ..publish import publishing
-from ..text import count, printable, shorten
+from ..text import printable, shorten
 from .adapters import (
-    ACCEPTED,
-    REJECTED,
     Adapter,
     AdapterError,
     Answer,
@@ -46,27 +44,15 @@ from .adapters import (
     Worker,
 )
 from .catalogue import VECTORS, Case, Suite, load_suite
+from .judging import Test, is_error, judge_decoder, judge_encoder, speaks_protocol, status_of
 from .known_failures import KnownFailures, save_lines
 from .outcome_report import (
-    ACCEPTED_INVALID,
     DECODE,
     ENCODE,
-    FAILED,
-    INVALID_FILE,
-    MISBEHAVIOUR,
-    NOT_CANONICAL,
-    PASS,
-    PASSED,
-    REFUSED,
-    REJECTED_VALID,
     SKIPPED,
-    WARNED,
-    WRONG_DOCUMENT,
-    Difference,
     Result,
     RunResult,
     SmokeFailure,
-    first_difference,
     render_junit,
     render_text,
 )
@@ -82,10 +68,6 @@ _LIMIT_BASE: Final = 1 << 20
 _LIMIT_FACTOR: Final = 16
 _LIMIT_MAX: Final = 64 << 20
 
-# An encoder writes the version that the document gives, so this finding is no fault of its own. That the version is
-# really the document's shows when the file is decoded.
-_ASKED_FOR: Final = frozenset({"OAM-HDR-OLD"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -97,21 +79,6 @@ class Options:
     timeout: float = DEFAULT_TIMEOUT
     jobs: int = 0
     strict: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
-    """One case in one direction."""
-
-    __test__ = False  # pytest: this is not a class of tests
-
-    direction: str
-    case: Case
-
-    @property
-    def id(self) -> str:
-        """The test's id, such as ``decode:oam/minimal``."""
-        return f"{self.direction}:{self.case.id}"
 
 
 def suite_tests(suite: Suite) -> list[Test]:
@@ -234,7 +201,7 @@ class Runner:
                 continue
             test = Test(direction=direction, case=case)
             answer = worker.ask(self._task(test))
-            if not _speaks_protocol(test, answer):
+            if not speaks_protocol(test, answer):
                 return self._smoke_failure(test, answer)
         return None
 
@@ -280,16 +247,16 @@ class Runner:
         if case.verdict == "invalid":
             return None
         document = parse_json((self._vectors / (case.expected or case.file)).read_bytes())
-        return None if _is_error(document) else document
+        return None if is_error(document) else document
 
     def _judge(self, test: Test, answer: Answer, seconds: float) -> Result:
-        judge = _judge_decoder if test.direction == DECODE else _judge_encoder
+        judge = judge_decoder if test.direction == DECODE else judge_encoder
         judgement = judge(test.case, self._document(test.case), answer)
         return Result(
             direction=test.direction,
             case=test.case,
             outcome=judgement.outcome,
-            status=_status(test.case, judgement.outcome, self.options.strict),
+            status=status_of(test.case, judgement.outcome, self.options.strict),
             expected=judgement.expected,
             happened=judgement.happened,
             difference=judgement.difference,
@@ -370,117 +337,6 @@ class _Pool:
     def _next(self, share: Iterator[tuple[int, Test]]) -> tuple[int, Test] | None:
         with self._lock:  # the share may be common to all
             return None if self._processes.stopped else next(share, None)
-
-
-# --- judging --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judgement:
-    outcome: str
-    expected: str
-    happened: str
-    difference: Difference | None = None
-    rules: tuple[str, ...] = ()
-
-
-_DECODER_MUST: Final = {
-    "valid": "the expected document",
-    "invalid": "a rejection",
-    "acceptable": "a rejection, or the right document",
-}
-_ENCODER_MUST: Final = {
-    "valid": "a file that readers accept, and that decodes to the document given",
-    "invalid": "a refusal",
-    "acceptable": "a refusal, or a file that readers accept",
-}
-
-
-def _is_error(document: Any) -> bool:
-    return isinstance(document, dict) and "error" in document and "format" not in document
-
-
-def _judge_decoder(case: Case, document: Any, answer: Answer) -> _Judgement:
-    """Judge a decoder's answer; a ``document`` of None means that any one will do."""
-    difference = None
-    outcome = PASS
-    if answer.kind in MISBEHAVIOUR:
-        outcome = answer.kind
-    elif answer.kind == REJECTED:
-        outcome = REJECTED_VALID if case.verdict == "valid" else PASS
-    elif case.verdict == "invalid":
-        outcome = ACCEPTED_INVALID
-    elif document is not None:
-        difference = first_difference(document, answer.document)
-        outcome = WRONG_DOCUMENT if difference else PASS
-    return _Judgement(
-        outcome=outcome,
-        expected=_DECODER_MUST[case.verdict],
-        happened="accepted, with another document" if difference else answer.detail,
-        difference=difference,
-        rules=(answer.rule,) if answer.rule else (),
-    )
-
-
-def _judge_encoder(case: Case, document: Any, answer: Answer) -> _Judgement:
-    """Judge an encoder's answer, and the file that it wrote by validating and decoding it."""
-    expected = _ENCODER_MUST[case.verdict]
-    if answer.kind == ACCEPTED and case.verdict != "invalid":
-        return replace(_judge_file(case, document, answer.data), expected=expected)
-    outcome = PASS
-    if answer.kind in MISBEHAVIOUR:
-        outcome = answer.kind
-    elif answer.kind == ACCEPTED:
-        outcome = ACCEPTED_INVALID
-    elif case.verdict == "valid":
-        outcome = REFUSED
-    rules = (answer.rule,) if answer.rule else ()
-    return _Judgement(outcome=outcome, expected=expected, happened=answer.detail, rules=rules)
-
-
-def _judge_file(case: Case, document: Any, data: bytes) -> _Judgement:
-    from .. import decode, validate
-
-    wrote = f"wrote {count(len(data), 'byte')}"
-    report = validate(data, format=case.format)
-    if report.first is not None:
-        rules = tuple(dict.fromkeys(finding.rule for finding in report.findings if finding.severity == "reject"))
-        happened = f"{wrote}: {report.first}"
-        return _Judgement(outcome=INVALID_FILE, expected="", happened=happened, rules=rules)
-    try:
-        decoded = parse_json(dump_json(decode(data)))
-    except FormatError as error:
-        return _Judgement(outcome=INVALID_FILE, expected="", happened=f"{wrote}: {error}", rules=(error.rule,))
-    difference = first_difference(document, decoded) if document is not None else None
-    if difference is not None:
-        happened = f"{wrote}, which decode to another document"
-        return _Judgement(outcome=WRONG_DOCUMENT, expected="", happened=happened, difference=difference)
-    flaws = [finding for finding in report if finding.severity == "canonical" and finding.rule not in _ASKED_FOR]
-    if not flaws:
-        return _Judgement(outcome=PASS, expected="", happened=wrote)
-    more = f" (and {count(len(flaws) - 1, 'more finding', 'more findings')})" if len(flaws) > 1 else ""
-    rules = tuple(dict.fromkeys(finding.rule for finding in flaws))
-    return _Judgement(outcome=NOT_CANONICAL, expected="", happened=f"{wrote}: {flaws[0]}{more}", rules=rules)
-
-
-def _status(case: Case, outcome: str, strict: bool) -> str:
-    if outcome == PASS:
-        return PASSED
-    mild = outcome == NOT_CANONICAL or (case.level == "should" and outcome not in MISBEHAVIOUR)
-    return WARNED if mild and not strict else FAILED
-
-
-def _speaks_protocol(test: Test, answer: Answer) -> bool:
-    """Whether what came back shows that the adapter works."""
-    if answer.kind != ACCEPTED:
-        return False
-    if test.direction == DECODE:
-        return bool(answer.document.get("format") == test.case.format)
-    from .. import validate
-
-    # Bytes that are wrong from the first one on are not a bad file but none: a message, perhaps.
-    first = validate(answer.data, format=test.case.format).first
-    return bool(answer.data) and (first is None or first.offset > 0)
 
 
 # --- command line ---------------------------------------------------------------------------------------------------
@@ -590,10 +446,8 @@ def _adapters(args: argparse.Namespace) -> tuple[Adapter | None, Adapter | None]
 def _known_failures(args: argparse.Namespace, runner: Runner) -> KnownFailures | None:
     if args.known_failures is None:
         return None
-    if args.update_known_failures and runner.partial:
-        raise ArgumentError(
-            "a partial run cannot update the known failures: leave out --format, --filter and --skip-tag"
-        )
+    if args.update_known_failures and (runner.options.filters or runner.options.skip_tags):
+        raise ArgumentError("a partial run cannot update the known failures: leave out --filter and --skip-tag")
     tests = (test.id for test in suite_tests(runner.suite))
     return KnownFailures.load(args.known_failures, tests, missing_ok=args.update_known_failures)
 

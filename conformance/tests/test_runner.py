@@ -47,6 +47,7 @@ from ckptspec.conformance.outcome_report import (
     render_junit,
     render_text,
 )
+from ckptspec.conformance.processes import ENDED, Processes
 from ckptspec.conformance.runner import Options, Runner, add_arguments, main, suite_tests
 from ckptspec.errors import ArgumentError
 from ckptspec.spec.rules import RULES
@@ -163,7 +164,13 @@ import marshal, os, sys, time, zlib  # what is slow to import, where it is neede
 table_path, mode, place, *told = sys.argv[1:]
 table = marshal.load(open(table_path, "rb"))
 behaviours = dict(pair.split("=", 1) for pair in told)
-MESSAGES = {"java": 'Exception in thread "main" E', "node": "E\n\nNode.js v20.1.0", "python": "fine, no Traceback"}
+SANITIZER = "==12==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x60"
+MESSAGES = {
+    "sanitizer": SANITIZER,
+    "java": 'Exception in thread "main" E',
+    "node": "E\n\nNode.js v20.1.0",
+    "python": "fine, no Traceback",
+}
 
 
 def answer(data):
@@ -330,7 +337,7 @@ def test_right_decoder_passes(small: Small, fakes: Fakes, place: str) -> None:
 
 def test_place_within_an_argument(small: Small) -> None:
     decoder = CommandDecoder("sh -c 'cat \"${0#--file=}\" >/dev/null; exit 1' --file={}")
-    with adapters.Processes() as processes:
+    with Processes() as processes:
         task = adapters.Task(path=small.vectors / "oam/good.bin", timeout=5, limit=100)
         answer = decoder.worker(processes).ask(task)
     assert (answer.kind, answer.stderr) == ("rejected", "")
@@ -394,6 +401,7 @@ DECODER_FAULTS = [
     ),
     ("oam/bad", "runtime:java", "crash", "uncaught exception in Java"),
     ("oam/bad", "runtime:node", "crash", "uncaught exception in Node.js"),
+    ("oam/bad", "runtime:sanitizer", "crash", "uncaught exception in a sanitizer"),
     ("oam/open", "exit:3", "crash", "exit status 3"),
     ("oam/free", "hang", "timeout", "no answer within 0.8 s"),
     ("oam/other", "flood", "too-much-output", "bytes on standard output"),
@@ -557,9 +565,9 @@ def test_batch_that_leaves_early_crashes_at_the_next_case(small: Small, fakes: F
 
 
 def test_path_for_a_batch_command_that_has_ended() -> None:
-    with adapters.Processes() as processes:
+    with Processes() as processes:
         child = processes.start(["sh", "-c", "exit 3"], subprocess.PIPE)
-        assert child.wait(time.monotonic() + 10, 100) == adapters.ENDED
+        assert child.wait(time.monotonic() + 10, 100) == ENDED
         child.send(b"path\n")
         assert processes.end(child) == 3
 
@@ -738,7 +746,7 @@ class Recorder:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
-    def worker(self, processes: adapters.Processes) -> RecorderWorker:
+    def worker(self, processes: Processes) -> RecorderWorker:
         """Return a new worker."""
         self.asked.append([])
         return RecorderWorker(self.asked[-1])
