@@ -35,9 +35,10 @@ Which code runs. Below ``_SERIAL_LIMIT`` bytes, the loop. Else numpy: about half
 thread. Where numba is installed, the same method compiled: about three times as fast as the loop in C, on one thread.
 Importing and compiling that takes seconds, once on a machine (numba keeps the code on disk), so it is used only after
 this process has hashed so much with numpy that it would have paid from the start: ``_COMPILING_PAYS`` bytes, or
-``_LOADING_PAYS`` if compiled code is on disk. So it never makes a first run slower by more than the time it takes to
-compile. The logger ``ckptspec.checksum`` tells when it does. If numba is there and does not work, one RuntimeWarning
-says so, and numpy goes on. The environment variable CKPTSPEC_CHECKSUM (serial, numpy or numba) forces one way.
+``_LOADING_PAYS`` if compiled code is on disk; who knows that so much is to come says so with ``prepare``. So it never
+makes a first run slower by more than the time it takes to compile. The logger ``ckptspec.checksum`` warns when it
+compiles. If numba is there and does not work, one RuntimeWarning says so, and numpy goes on. The environment variable
+CKPTSPEC_CHECKSUM (serial, numpy or numba) forces one way.
 
 Threads. One thread runs ahead and finds the low bytes of block after block, another sums up behind it. The first part
 is half of the work or a little more: a second thread brings at most a factor of two, and a third hardly anything.
@@ -45,7 +46,6 @@ is half of the work or a little more: a second thread brings at most a factor of
 
 from __future__ import annotations
 
-import logging
 import operator
 import os
 import sys
@@ -54,7 +54,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -80,6 +79,7 @@ __all__ = [
     "fnv1a64",
     "fnv1a64_serial",
     "locate_single_byte_error",
+    "prepare",
     "summarize",
 ]
 
@@ -91,7 +91,6 @@ _LOADING_PAYS: Final = 1 << 29  # bytes; numpy spends about a second on them, as
 _COMPILING_PAYS: Final = 1 << 32  # bytes; numpy spends about seven seconds on them, as compiling takes
 _LOCATE_BLOCK: Final = 1 << 19  # bytes; the workspace takes some 40 times as much
 _WORD: Final = 8
-_log = logging.getLogger(__name__)
 
 
 def fnv1a64_serial(data: _BytesLike, state: int = FNV_OFFSET_BASIS) -> int:
@@ -114,6 +113,12 @@ def fnv1a64(data: _BytesLike, state: int = FNV_OFFSET_BASIS, *, threads: int | N
     Raises ArgumentError for text, a buffer that is not contiguous, a state out of range, or less than one thread.
     """
     return _hash(_flat(data), _in_range(state, MODULUS, "state"), _thread_count(threads))
+
+
+def prepare(size: int) -> None:
+    """Say that about ``size`` bytes are going to be hashed, so that the way that pays for them is taken at once."""
+    if size >= _LOADING_PAYS:
+        _compiled.announce(size)
 
 
 class Fnv1a64:
@@ -351,6 +356,10 @@ class _Compiled:
         self._hashed = 0
         self._pays: int | None = None
 
+    def announce(self, size: int) -> None:
+        """Count bytes before they come."""
+        self._hashed = max(self._hashed, size)
+
     def engine(self, size: int, *, at_once: bool) -> Engine | None:
         """Return the compiled engine for another ``size`` bytes, or None if it is too early or does not work."""
         if self._engine is not None or self._failed:
@@ -374,6 +383,8 @@ class _Compiled:
 
     def _on_disk(self) -> bool:
         """Tell whether numba seems to have kept compiled code at one of the places where it does."""
+        from pathlib import Path
+
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         chosen = os.environ.get("NUMBA_CACHE_DIR") or os.path.join(caches, "numba")
         folders = [Path(__file__).parent / "__pycache__", *Path(chosen).glob("*")]
@@ -384,7 +395,10 @@ class _Compiled:
         try:
             if sys.byteorder != "little":
                 raise ImportError("the compiled checksum is for little-endian processors")
-            _log.info("loading the faster checksum, or compiling it for this machine")
+            if not self._on_disk():
+                import logging  # late, as is pathlib: nearly no program comes here
+
+                logging.getLogger(__name__).warning("compiling the faster checksum, once on this machine")
             from . import _fnv_numba as engine
 
             block = np.arange(engine.GRAIN // _WORD, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)

@@ -32,6 +32,7 @@ class Source(ABC):
 
     name: str | None = None
     size: int
+    in_memory: bool = False
 
     @abstractmethod
     def read(self, offset: int, size: int) -> bytes | memoryview:
@@ -78,6 +79,8 @@ class Source(ABC):
 class BufferSource(Source):
     """Bytes in memory."""
 
+    in_memory = True
+
     def __init__(self, data: Buffer, name: str | None = None) -> None:
         try:
             self._data = memoryview(data).cast("B").toreadonly()
@@ -91,7 +94,9 @@ class BufferSource(Source):
 
     def blocks(self, offset: int, size: int, block: int = BLOCK) -> Iterator[memoryview]:
         for start in range(offset, offset + size, block):
-            yield self.view(start, min(block, offset + size - start))
+            part = self.view(start, min(block, offset + size - start))
+            yield part
+            advance(part.nbytes)
 
     def view(self, offset: int, size: int) -> memoryview:
         if offset < 0 or size < 0 or offset + size > self.size:
@@ -175,6 +180,7 @@ class PatchedSource(Source):
     def __init__(self, source: Source, patches: Mapping[int, int]) -> None:
         self.name = source.name
         self.size = source.size
+        self.in_memory = source.in_memory
         self._source = source
         self._patches = dict(patches)
         self._content: memoryview | None = None

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from construct import Struct
 
-from ..checksum import FNV_OFFSET_BASIS, ByteError, Fnv1a64, fnv1a64, locate_single_byte_error
+from ..checksum import ByteError, fnv1a64, locate_single_byte_error, prepare
 from ..examination import Examination, Stop
-from ..source import Source
 from ..spec.dtypes import OAM_BY_CODE
 from ..spec.layout import field, fields, record_size
 from ..spec.schema import (
@@ -32,6 +31,7 @@ from ..spec.schema import (
     OamProgress,
     OamSection,
 )
+from ..streaming import checksum_of
 from ..text import count, printable
 from ._anatomy import SECTION_NAMES, Anatomy, Section, data_start
 from ._placement import check_placement
@@ -40,7 +40,7 @@ from ._tensors import check_alignment, check_index, elements_of
 __all__ = ["examine", "manifest_checksum"]
 
 _U64: Final = 1 << 64
-MAX_SEARCHED: Final = 1 << 32  # bytes of the largest payload that is searched for the byte that is wrong
+MAX_SEARCHED: Final = 1 << 30  # bytes of the largest payload that is searched for the byte that is wrong
 HEADER_SIZE = record_size(OamHeader)
 ENTRY_SIZE = record_size(OamSection)
 
@@ -198,6 +198,8 @@ def _table(exam: Examination, anatomy: Anatomy) -> None:
     raw = bytes(exam.source.read(HEADER_SIZE, number * ENTRY_SIZE))
     if exam.verify and anatomy.version > 1:
         _check_manifest(exam, anatomy, raw)
+    if exam.verify:
+        prepare(exam.source.size)
     start = data_start(number)
     for entry in range(number):
         values = OamSection.parse(raw[entry * ENTRY_SIZE : (entry + 1) * ENTRY_SIZE])
@@ -254,7 +256,7 @@ def _section_range(exam: Examination, section: Section, start: int, emit: Any) -
 
 
 def _payload_checksum(exam: Examination, anatomy: Anatomy, section: Section, base: int, where: str) -> None:
-    found = payload_checksum(exam.source, section.offset, section.size)
+    found = checksum_of(exam.source, section.offset, section.size)
     section.intact = found == section.checksum
     if section.intact:
         return
@@ -277,16 +279,6 @@ def _payload_checksum(exam: Examination, anatomy: Anatomy, section: Section, bas
         f"0x{section.checksum:016x}, as {where}.checksum at byte {base + item.offset} says",
         hint,
     )
-
-
-def payload_checksum(source: Source, offset: int, size: int) -> int:
-    """Return the FNV-1a-64 of ``size`` bytes from ``offset`` on, in constant memory."""
-    if not size:
-        return FNV_OFFSET_BASIS
-    hasher = Fnv1a64()
-    for block in source.blocks(offset, size):
-        hasher.update(block)
-    return hasher.value
 
 
 def _explain(anatomy: Anatomy, start: int, errors: list[ByteError]) -> str:

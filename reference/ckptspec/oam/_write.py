@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from ..arrays import as_array, byte_blocks
-from ..checksum import Fnv1a64
+from ..checksum import prepare
 from ..errors import ArgumentError
 from ..quantization import Quantization, QuantizedTensor
 from ..records import build, public_fields, text_bytes
@@ -37,6 +37,7 @@ from ..spec.schema import (
     OamSection,
     OamTensor,
 )
+from ..streaming import hashing
 from ..text import printable, shorten
 from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, data_start, padded
 from ._examine import manifest_checksum
@@ -105,20 +106,12 @@ def plan(model: Model, version: int) -> Plan:
 def write(planned: Plan, sink: Sink) -> None:
     """Write a planned file into an empty sink."""
     table = b""
+    prepare(planned.size)
     sink.skip(data_start(len(planned.sections)))
     checksums = 0
     for section in planned.sections:
-        hasher = Fnv1a64()
-        written = 0
-        for block in _gathered(_blocks(section)):
-            hasher.update(block)
-            sink.write(block)
-            written += block.nbytes
-        if written != section.size:
-            raise ArgumentError(f"{written} bytes came where {section.size} were announced", section.name)
-        if section.name in OAM_TENSOR_SECTIONS:
-            sink.skip(padded(section.size) - section.size)
-        checksums ^= hasher.value
+        checksum = _section(section, sink)
+        checksums ^= checksum
         table += build(
             OamSection,
             {},
@@ -129,10 +122,22 @@ def write(planned: Plan, sink: Sink) -> None:
                 "offset": section.offset,
                 "size": section.size,
                 "compressed_size": 0,
-                "checksum": hasher.value,
+                "checksum": checksum,
             },
         )
     sink.patch(0, _header(planned, table, checksums) + table)
+
+
+def _section(section: PlannedSection, sink: Sink) -> int:
+    """Write a section and its padding; return its checksum."""
+    with hashing(sink, section.size) as tee:
+        for block in _gathered(_blocks(section)):
+            tee.write(block)
+    if tee.size != section.size:
+        raise ArgumentError(f"{tee.size} bytes came where {section.size} were announced", section.name)
+    if section.name in OAM_TENSOR_SECTIONS:
+        sink.skip(padded(section.size) - section.size)
+    return tee.value
 
 
 def _gathered(blocks: Iterator[memoryview]) -> Iterator[memoryview]:

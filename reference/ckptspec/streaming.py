@@ -1,0 +1,126 @@
+"""Large payloads on their way through: read ahead and hashed, or hashed and written, both at the same time.
+
+The system's calls and the hashing let go of the interpreter lock, so that one processor reads or writes while another
+hashes. What is small is done in turn: a thread would cost more than it saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+from .checksum import FNV_OFFSET_BASIS, Fnv1a64
+from .progress import advance
+from .source import Source
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+__all__ = ["Tee", "checksum_of", "hashing", "read_ahead"]
+
+PIECE: Final = 8 << 20  # bytes that go through at a time: more than a thread costs, less than a cache holds
+_LARGE: Final = 4 * PIECE  # bytes from which a second thread pays
+
+
+def read_ahead(source: Source, offset: int, size: int) -> Iterator[memoryview]:
+    """Yield ``size`` bytes from ``offset`` on in pieces, while the next piece is read already.
+
+    A piece is valid until the next one is asked for.
+    """
+    if size < _LARGE or source.in_memory:
+        yield from source.blocks(offset, size, PIECE)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # late: most payloads are small
+
+    buffers = (memoryview(bytearray(PIECE)), memoryview(bytearray(PIECE)))
+    end = offset + size
+
+    def fetch(number: int) -> memoryview:
+        start = offset + number * PIECE
+        part = buffers[number % 2][: end - start]
+        source.readinto(start, part)
+        return part
+
+    pieces = -(-size // PIECE)
+    with ThreadPoolExecutor(1, "ckptspec-read") as pool:
+        following: Future[memoryview] | None = pool.submit(fetch, 0)
+        for number in range(pieces):
+            assert following is not None
+            part = following.result()
+            following = pool.submit(fetch, number + 1) if number + 1 < pieces else None
+            yield part
+            advance(part.nbytes)
+
+
+def checksum_of(source: Source, offset: int, size: int) -> int:
+    """Return the FNV-1a-64 of ``size`` bytes from ``offset`` on, in constant memory."""
+    if not size:
+        return FNV_OFFSET_BASIS
+    hasher = Fnv1a64()
+    for part in read_ahead(source, offset, size):
+        hasher.update(part)
+    return hasher.value
+
+
+class _Appendable(Protocol):
+    def write(self, data: memoryview) -> None: ...
+
+
+class Tee:
+    """Hashes what it writes. ``size`` counts the bytes."""
+
+    def __init__(self, sink: _Appendable) -> None:
+        self._sink = sink
+        self._hasher = Fnv1a64()
+        self.size = 0
+
+    @property
+    def value(self) -> int:
+        """The hash of all bytes so far."""
+        return self._hasher.value
+
+    def write(self, block: memoryview) -> None:
+        """Write and hash a block of bytes, which the caller then leaves as it is."""
+        self._sink.write(block)
+        self._hasher.update(block)
+        self.size += block.nbytes
+
+    def settle(self) -> None:
+        """Return when everything has been written."""
+
+
+class _ThreadedTee(Tee):
+    """Writes a piece in another thread while it is hashed in this one. Pieces are written in their order."""
+
+    def __init__(self, sink: _Appendable) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        super().__init__(sink)
+        self.pool = ThreadPoolExecutor(1, "ckptspec-write")
+        self._pending: Future[None] | None = None
+
+    def write(self, block: memoryview) -> None:
+        for start in range(0, block.nbytes, PIECE):
+            piece = block[start : start + PIECE]
+            self.settle()  # one piece waits at most
+            self._pending = self.pool.submit(self._sink.write, piece)
+            self._hasher.update(piece)
+        self.size += block.nbytes
+
+    def settle(self) -> None:
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
+
+
+@contextmanager
+def hashing(sink: _Appendable, size: int) -> Iterator[Tee]:
+    """Give a Tee for ``size`` bytes, all of which are written when the block ends."""
+    if size < _LARGE:
+        yield Tee(sink)
+        return
+    tee = _ThreadedTee(sink)
+    with tee.pool:
+        yield tee
+        tee.settle()
