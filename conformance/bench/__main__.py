@@ -15,23 +15,29 @@ import numpy as np
 
 from ... import __version__
 from ...terminal import columns
-from . import hashing, index, opening, start
+from . import hashing, index, loading, opening, saving, start
+from .plot import draw
 from .timing import Row
 
 __all__ = ["main"]
 
-GROUPS = ("start", "index", "open", "hash")
+GROUPS = ("start", "index", "open", "hash", "load", "save")
+SIZES = {"1 MB": 1 << 20, "100 MB": 100 << 20, "1 GB": 1 << 30, "4 GB": 1 << 32}
 
 
-def _measure(groups: list[str], directory: Path, quick: bool) -> Iterator[Row]:
+def _measure(groups: list[str], directory: Path, sizes: dict[str, int]) -> Iterator[Row]:
     if "start" in groups:
         yield from start.rows()
     if "index" in groups:
         yield from index.rows()
     if "open" in groups:
-        yield from opening.rows(directory, {"1 MB": 1 << 20, **({} if quick else {"1 GB": 1 << 30})})
+        yield from opening.rows(directory, {name: sizes[name] for name in ("1 MB", "1 GB") if name in sizes})
     if "hash" in groups:
-        yield from hashing.rows(directory, (32 << 20) if quick else (256 << 20))
+        yield from hashing.rows(directory, min(256 << 20, 32 * max(sizes.values())))
+    if "load" in groups:
+        yield from loading.rows(directory, sizes)
+    if "save" in groups:
+        yield from saving.rows(directory, sizes)
 
 
 def _line(row: Row) -> list[str]:
@@ -45,15 +51,18 @@ def main() -> int:
     """Run the benchmarks; the exit status does not depend on the figures, since machines are noisy."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--only", action="append", choices=GROUPS, help="only this group (repeatable)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, for a look")
+    parser.add_argument("--largest", choices=SIZES, default="4 GB", help="the largest file (default: 4 GB)")
     parser.add_argument("--directory", help="where to put the files that are measured (default: a temporary folder)")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--plot", metavar="FILE", help="draw the figures as a PNG")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(args.directory or temporary)
         directory.mkdir(parents=True, exist_ok=True)
         made = []
-        for row in _measure(args.only or list(GROUPS), directory, args.quick):
+        names = list(SIZES)
+        sizes = {name: SIZES[name] for name in names[: names.index(args.largest) + 1]}
+        for row in _measure(args.only or list(GROUPS), directory, sizes):
             made.append(row)
             print("  ".join(_line(row)), file=sys.stderr)
     print(*columns([["group", "what", "time", "", "ratio", "target", ""], *map(_line, made)], right=(2,)), sep="\n")
@@ -61,6 +70,8 @@ def main() -> int:
         machine = {"python": platform.python_version(), "numpy": np.__version__, "processors": os.cpu_count()}
         facts = {"ckptspec": __version__, **machine, "rows": [row.to_json() for row in made]}
         Path(args.json).write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
+    if args.plot:
+        draw(made, Path(args.plot))
     return 0
 
 

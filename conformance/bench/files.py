@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...oam import Model, save
 
-__all__ = ["TENSORS", "big_model", "drop_from_cache", "model_file"]
+__all__ = ["TENSORS", "arrays_of", "big_model", "model_file", "safetensors_file"]
 
 TENSORS = 64
 
@@ -31,10 +31,16 @@ def model_file(directory: Path, name: str, size: int) -> Path:
     return path
 
 
-def drop_from_cache(path: Path) -> None:
-    """Ask the system to forget the file's pages."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)
+def arrays_of(model: Model) -> dict[str, Any]:
+    """Return the weights as a plain dictionary."""
+    return dict(model.weights)
+
+
+def safetensors_file(directory: Path, name: str, size: int) -> Path:
+    """Return the path of a safetensors file with the same tensors."""
+    from safetensors.numpy import save_file
+
+    path = directory / f"model-{name.replace(' ', '')}.safetensors"
+    if not path.exists():
+        save_file(arrays_of(big_model(size)), path)
+    return path

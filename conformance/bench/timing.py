@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Row", "anonymous_memory", "command_seconds", "in_turns", "only_processor"]
+__all__ = ["Row", "anonymous_memory", "command_seconds", "in_turns", "peak_memory"]
 
 RUNS = 7
 
@@ -73,7 +73,23 @@ def anonymous_memory() -> int:
     return 0
 
 
-def only_processor(number: int | None) -> None:
-    """Keep this process to one processor, or give it back all."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {number} if number is not None else set(range(os.cpu_count() or 1)))
+_PEAK = """
+import threading, time
+from ckptspec.conformance.bench.timing import anonymous_memory
+before, peak, done = anonymous_memory(), [0], threading.Event()
+def watch():
+    while not done.wait(0.004):
+        peak[0] = max(peak[0], anonymous_memory())
+watcher = threading.Thread(target=watch)
+watcher.start()
+result = work()
+done.set()
+watcher.join()
+print(max(peak[0], anonymous_memory()) - before)
+"""
+
+
+def peak_memory(setup: str, *arguments: object) -> int:
+    """Return the most anonymous memory that ``work()``, which ``setup`` defines, takes in a process of its own."""
+    command = [sys.executable, "-c", setup + _PEAK, *map(str, arguments)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
