@@ -149,7 +149,7 @@ def test_killed_writers_and_readers_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     rng = np.random.default_rng(3)
     for _ in range(4):
-        writers = [context.Process(target=_save_forever, args=(str(path), value)) for value in (1, 2)]
+        writers = [context.Process(target=_save_forever, args=(str(path), value), daemon=True) for value in (1, 2)]
         for writer in writers:
             writer.start()
         until = time.monotonic() + 0.8 + rng.uniform(0, 0.3)

@@ -80,6 +80,7 @@ __all__ = [
     "fnv1a64_serial",
     "locate_single_byte_error",
     "prepare",
+    "processors",
     "summarize",
 ]
 
@@ -277,10 +278,14 @@ def _in_range(number: int, limit: int, name: str) -> int:
     return number
 
 
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _thread_count(threads: int | None) -> int:
     if threads is None:
-        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return min(2, processors)
+        return min(2, processors())
     threads = operator.index(threads)
     if threads < 1:
         raise ArgumentError(f"must be at least 1, not {threads}", "threads")

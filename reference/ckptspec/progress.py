@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -26,8 +27,13 @@ class _Meter:
         self.done = 0
         self.started = time.monotonic()
         self.bar: Any = None
+        self._lock = threading.Lock()
 
     def advance(self, size: int) -> None:
+        with self._lock:  # two sections may be hashed at the same time
+            self._advance(size)
+
+    def _advance(self, size: int) -> None:
         self.done += size
         if self.bar is None:
             if time.monotonic() - self.started < _DELAY:

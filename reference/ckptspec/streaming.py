@@ -6,43 +6,46 @@ hashes. What is small is done in turn: a thread would cost more than it saves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextvars
+import functools
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-from .checksum import FNV_OFFSET_BASIS, Fnv1a64
+from .checksum import FNV_OFFSET_BASIS, Fnv1a64, processors
 from .progress import advance
 from .source import Source
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["Tee", "checksum_of", "hashing", "read_ahead"]
+__all__ = ["Tee", "checksum_of", "checksums_of", "hashing", "read_ahead"]
 
 PIECE: Final = 8 << 20  # bytes that go through at a time: more than a thread costs, less than a cache holds
 _LARGE: Final = 4 * PIECE  # bytes from which a second thread pays
 
 
-def read_ahead(source: Source, offset: int, size: int) -> Iterator[memoryview]:
-    """Yield ``size`` bytes from ``offset`` on in pieces, while the next piece is read already.
+def read_ahead(source: Source, offset: int, size: int, piece: int = PIECE) -> Iterator[memoryview]:
+    """Yield ``size`` bytes from ``offset`` on, ``piece`` at a time, while the next ones are read already.
 
-    A piece is valid until the next one is asked for.
+    What is yielded is valid until the next is asked for.
     """
     if size < _LARGE or source.in_memory:
-        yield from source.blocks(offset, size, PIECE)
+        yield from source.blocks(offset, size, piece)
         return
     from concurrent.futures import ThreadPoolExecutor  # late: most payloads are small
 
-    buffers = (memoryview(bytearray(PIECE)), memoryview(bytearray(PIECE)))
+    buffers = (memoryview(bytearray(piece)), memoryview(bytearray(piece)))
     end = offset + size
 
     def fetch(number: int) -> memoryview:
-        start = offset + number * PIECE
+        start = offset + number * piece
         part = buffers[number % 2][: end - start]
         source.readinto(start, part)
         return part
 
-    pieces = -(-size // PIECE)
+    pieces = -(-size // piece)
     with ThreadPoolExecutor(1, "ckptspec-read") as pool:
         following: Future[memoryview] | None = pool.submit(fetch, 0)
         for number in range(pieces):
@@ -59,6 +62,44 @@ def checksum_of(source: Source, offset: int, size: int) -> int:
         return FNV_OFFSET_BASIS
     hasher = Fnv1a64()
     for part in read_ahead(source, offset, size):
+        hasher.update(part)
+    return hasher.value
+
+
+def checksums_of(source: Source, ranges: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Yield the FNV-1a-64 of each range (offset, size), in order.
+
+    Where two are large and of a similar size, both are hashed at the same time, on a thread each: that takes less time
+    than two threads that work on one after the other, since of these one has to wait for the other now and then.
+    """
+    largest = sorted(range(len(ranges)), key=lambda at: ranges[at][1], reverse=True)[:2]
+    sizes = [ranges[at][1] for at in largest]
+    if len(largest) < 2 or sizes[1] < max(_LARGE, sizes[0] // 3) or processors() < 2:
+        for offset, size in ranges:
+            yield checksum_of(source, offset, size)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    stopped = threading.Event()
+    with ThreadPoolExecutor(2, "ckptspec-hash") as pool:
+        try:
+            both = {}
+            for at in largest:
+                work = functools.partial(_alone, source, *ranges[at], stopped)
+                # A thread takes on the context of its caller, to whom the progress belongs.
+                both[at] = pool.submit(functools.partial(contextvars.copy_context().run, work))
+            for at, (offset, size) in enumerate(ranges):
+                yield both[at].result() if at in both else checksum_of(source, offset, size)
+        finally:
+            stopped.set()  # whoever asked may have had enough
+
+
+def _alone(source: Source, offset: int, size: int, stopped: threading.Event) -> int:
+    """Hash one range on one thread, beside another; pieces are small, so that both together hold no more memory."""
+    hasher = Fnv1a64(threads=1)
+    for part in read_ahead(source, offset, size, PIECE // 4):
+        if stopped.is_set():
+            break
         hasher.update(part)
     return hasher.value
 

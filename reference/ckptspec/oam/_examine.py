@@ -7,7 +7,8 @@ know (canonical layout, padding, notes) follows the checks that a reader makes o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ from ..spec.schema import (
     OamProgress,
     OamSection,
 )
-from ..streaming import checksum_of
+from ..streaming import checksums_of
 from ..text import count, printable
 from ._anatomy import SECTION_NAMES, Anatomy, Section, data_start
 from ._placement import check_placement
@@ -198,11 +199,27 @@ def _table(exam: Examination, anatomy: Anatomy) -> None:
     raw = bytes(exam.source.read(HEADER_SIZE, number * ENTRY_SIZE))
     if exam.verify and anatomy.version > 1:
         _check_manifest(exam, anatomy, raw)
-    if exam.verify:
-        prepare(exam.source.size)
     start = data_start(number)
-    for entry in range(number):
-        values = OamSection.parse(raw[entry * ENTRY_SIZE : (entry + 1) * ENTRY_SIZE])
+    parsed = [OamSection.parse(raw[at : at + ENTRY_SIZE]) for at in range(0, len(raw), ENTRY_SIZE)]
+    with contextlib.closing(_hashes(exam, parsed, start)) as hashes:
+        _table_entries(exam, anatomy, parsed, start, hashes)
+
+
+def _hashes(exam: Examination, parsed: Sequence[Mapping[str, Any]], start: int) -> Generator[int, None, None]:
+    """Yield the hash of each payload that has a place in the file, in the order of the table."""
+    placed = [
+        (values["offset"], values["size"])
+        for values in parsed
+        if values["offset"] >= start and values["offset"] + values["size"] <= exam.source.size
+    ]
+    prepare(sum(size for _, size in placed))
+    yield from checksums_of(exam.source, placed)
+
+
+def _table_entries(
+    exam: Examination, anatomy: Anatomy, parsed: Sequence[Mapping[str, Any]], start: int, hashes: Iterator[int]
+) -> None:
+    for entry, values in enumerate(parsed):
         section = Section(
             entry=entry,
             type=values["type"],
@@ -210,11 +227,18 @@ def _table(exam: Examination, anatomy: Anatomy) -> None:
             size=values["size"],
             checksum=values["checksum"],
         )
-        _table_entry(exam, anatomy, section, values, start)
+        _table_entry(exam, anatomy, section, values, start, hashes)
         anatomy.sections.append(section)
 
 
-def _table_entry(exam: Examination, anatomy: Anatomy, section: Section, values: Mapping[str, Any], start: int) -> None:
+def _table_entry(
+    exam: Examination,
+    anatomy: Anatomy,
+    section: Section,
+    values: Mapping[str, Any],
+    start: int,
+    hashes: Iterator[int],
+) -> None:
     base = HEADER_SIZE + section.entry * ENTRY_SIZE
     where = f"sections[{section.entry}]"
 
@@ -233,7 +257,7 @@ def _table_entry(exam: Examination, anatomy: Anatomy, section: Section, values: 
         emit("OAM-SEC-COMPSIZE", "compressed_size", values["compressed_size"], 0)
     _section_range(exam, section, start, emit)
     if section.in_place and exam.verify:
-        _payload_checksum(exam, anatomy, section, base, where)
+        _payload_checksum(exam, anatomy, section, next(hashes), base, where)
     if exam.thorough:
         check_writer_fields(exam, "OAM-SEC", OamSection, values, base, where)
 
@@ -255,8 +279,7 @@ def _section_range(exam: Examination, section: Section, start: int, emit: Any) -
         section.available = max(0, min(section.end, size) - section.offset)
 
 
-def _payload_checksum(exam: Examination, anatomy: Anatomy, section: Section, base: int, where: str) -> None:
-    found = checksum_of(exam.source, section.offset, section.size)
+def _payload_checksum(exam: Examination, anatomy: Anatomy, section: Section, found: int, base: int, where: str) -> None:
     section.intact = found == section.checksum
     if section.intact:
         return
