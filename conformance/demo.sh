@@ -7,7 +7,17 @@ rm -rf "$DIR"
 mkdir -p "$DIR"
 
 say() { printf '\n\033[1m%s\033[0m\n' "== $*"; }
-show() { printf '$ %s\n' "$*"; "$@"; }
+show() { # prints a command as it could be typed, and runs it
+    printf '$'
+    for word in "$@"; do
+        case $word in
+            *[!A-Za-z0-9_./=:-]*) printf " '%s'" "$word" ;;
+            *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '\n'
+    "$@"
+}
 
 say "1. Write a small model file"
 python - "$DIR/model.oam" <<'PY'

@@ -12,11 +12,12 @@ __all__ = ["export"]
 
 
 def export(cases: Iterable[Case], directory: str | os.PathLike[str]) -> None:
-    """Write the cases' files, what is expected of them and the manifest below ``directory``."""
+    """Write the cases' files, what is expected of them, the manifest and the JSON Schemas below ``directory``."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     for case in cases:
         for name in (case.file, case.expected):
             (target / name).parent.mkdir(exist_ok=True)
             (target / name).write_bytes((VECTORS / name).read_bytes())
-    (target / MANIFEST.name).write_bytes(MANIFEST.read_bytes())
+    for path in (MANIFEST, *sorted((MANIFEST.parent / "schemas").glob("*.json"))):
+        (target / path.name).write_bytes(path.read_bytes())

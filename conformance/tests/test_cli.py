@@ -152,6 +152,17 @@ def test_inspect_hex(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in out
     assert main(["inspect", "--hex", "--only", "progress.", vector("golden_weights")]) == 0
     assert "header.magic" not in capsys.readouterr().out
+    assert main(["inspect", "--hex", "--only", "nonsense", vector("golden_weights")]) == 2
+    assert main(["inspect", "--only", "progress.", vector("golden_weights")]) == 2
+
+
+def test_inspect_says_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cut.oam"
+    path.write_bytes(Path(vector("golden_all_sections")).read_bytes()[:9000])
+    assert main(["inspect", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "optimizer: cannot be read" in out
+    assert "progress: cannot be read" in out
 
 
 def test_hostile_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,7 +260,8 @@ def test_quantize(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quantize", source, target, "q8"]) == 0
     assert "1 weight as q8, 1 kept; the optimizer is dropped" in capsys.readouterr().out
     assert isinstance(load(target).weights["m"], QuantizedTensor)
-    assert main(["quantize", target, target, "q8"]) == 1
+    assert main(["quantize", target, target, "q8"]) == 2
+    assert main(["quantize", target, source, "q8"]) == 1
     assert "no dense f32 weight" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:
         main(["quantize", source, target, "q5"])
@@ -272,6 +284,8 @@ def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["salvage", str(damaged), target]) == 0
     assert "unverified" in capsys.readouterr().out
     assert main(["validate", "--strict", "-q", target]) == 0
+    assert main(["salvage", str(damaged), str(damaged)]) == 2
+    assert damaged.read_bytes() == data
     assert main(["salvage", vector("golden_weights"), target]) == 0
     assert "nothing was damaged" in capsys.readouterr().out
     assert main(["salvage", vector("bad_short_63"), target]) == 1
@@ -304,7 +318,11 @@ def test_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {item["verdict"] for item in listed} == {"acceptable"}
     assert main(["vectors", "export", str(tmp_path / "v"), "--tag", "quantized"]) == 0
     assert (tmp_path / "v" / "oam" / "golden_q4_32.oam").read_bytes() == Path(vector("golden_q4_32")).read_bytes()
+    assert (tmp_path / "v" / "document.schema.json").exists()
     assert main(["vectors", "export"]) == 2
+    assert main(["vectors", "list", "--rule", "OAM-NOPE"]) == 2
+    assert main(["vectors", "list", "--tag", "nonsense"]) == 2
+    assert "unknown tag 'nonsense'" in capsys.readouterr().err
 
 
 def test_the_reference_passes_its_suite(capsys: pytest.CaptureFixture[str]) -> None:

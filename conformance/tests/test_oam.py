@@ -521,3 +521,23 @@ def test_salvage_of_every_invalid_case() -> None:
 def test_report_speaks_of_survivors_only_when_refused() -> None:
     assert validate(case("golden_weights")).survivors == []
     assert validate(case("bad_payload_state_v3")).survivors
+
+
+def test_equal_is_bit_for_bit_whatever_the_layout() -> None:
+    plain = Model(weights={"w": _layouts()["plain"]}, optimizer=Optimizer(first_moment=F, second_moment=F))
+    for array in _layouts().values():
+        assert oam.equal(plain, Model(weights={"w": array}, optimizer=plain.optimizer))
+    assert oam.equal(loads(oam.dumps(plain, version=1)), plain)
+    minus = Model(weights={"w": -_layouts()["plain"]}, optimizer=plain.optimizer)  # -0.0 is another number than 0.0
+    assert not oam.equal(plain, minus)
+    assert not oam.equal(plain, Model(weights={"w": _layouts()["plain"]}))
+    assert not oam.equal(plain, Model(weights={"v": _layouts()["plain"]}, optimizer=plain.optimizer))
+    assert not oam.equal(Model(), Model(config=Config(d_model=1)))
+    assert oam.equal(Model(), Model())
+
+
+def test_load_of_bytes_points_to_loads() -> None:
+    with pytest.raises(ArgumentError, match=r"found bytes, expected a path; loads\(\) takes bytes"):
+        load(b"OAM\0")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"load\(\) takes a path"):
+        loads("m.oam")  # type: ignore[arg-type]

@@ -122,7 +122,8 @@ def _model(model: Any) -> Model:
 
 def _path(path: Any) -> str | os.PathLike[str]:
     if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentError(f"found {type(path).__name__}, expected a path", "path")
+        hint = "; loads() takes bytes" if isinstance(path, (bytes, bytearray, memoryview)) else ""
+        raise ArgumentError(f"found {type(path).__name__}, expected a path{hint}", "path")
     return path
 
 

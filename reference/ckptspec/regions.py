@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .source import Source
-from .terminal import Style
+from .terminal import Style, wrapped
 
 __all__ = ["Region", "hex_dump"]
 
@@ -57,7 +57,8 @@ def hex_dump(source: Source, regions: Iterable[Region], style: Style) -> Iterato
         head = f"{style.bold(region.path)}  {style.dim(region.type)}"
         yield f"{head}  {style.paint(region.value, colour)}" if region.value else head
         if region.doc and region.kind != "padding":
-            yield style.dim(f"    {region.doc}")
+            for line in wrapped(region.doc, "    "):
+                yield style.dim(line)
         yield from _bytes(source, region, style, colour)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final, TextIO
 
-__all__ = ["Style", "columns"]
+__all__ = ["Style", "columns", "wrapped"]
 
 _CODES: Final = {
     "bold": "1",
@@ -36,6 +36,18 @@ class Style:
     def dim(self, text: str) -> str:
         """Return ``text`` dimmed."""
         return self.paint(text, "dim")
+
+
+def wrapped(text: str, prefix: str) -> list[str]:
+    """Return text as lines that fit the terminal, the first after ``prefix``, the others below its end."""
+    import shutil
+    import textwrap
+
+    width = max(40, shutil.get_terminal_size((100, 24)).columns)
+    lines = textwrap.wrap(
+        text, width, initial_indent=prefix, subsequent_indent=" " * len(prefix), break_on_hyphens=False
+    )
+    return lines or [prefix.rstrip()]
 
 
 def columns(rows: list[list[str]], right: tuple[int, ...] = ()) -> list[str]:

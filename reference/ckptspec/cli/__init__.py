@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
+        return 141  # as if the signal had ended the program
     except KeyboardInterrupt:
         print("ckptspec: interrupted", file=sys.stderr)
         return 130

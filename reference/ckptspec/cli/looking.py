@@ -12,7 +12,7 @@ from ..progress import meter
 from ..regions import hex_dump
 from ..source import Source
 from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM, Rule
-from ..terminal import Style, columns
+from ..terminal import Style, columns, wrapped
 from ..text import count, printable, shorten
 from . import os_error
 from .io import open_argument, print_json
@@ -101,9 +101,10 @@ def print_finding(finding: Finding, style: Style) -> None:
     print(f"  {style.paint(finding.severity, colour)} {style.bold(finding.rule)} at {place}")
     print(f"      found    {finding.found}")
     print(f"      expected {finding.expected}")
-    print(style.dim(f"      {finding.sentence}"))
+    for line in wrapped(finding.sentence, "      "):
+        print(style.dim(line))
     if finding.hint:
-        print(f"      {finding.hint}")
+        print(*wrapped(finding.hint, "      "), sep="\n")
 
 
 def _print_survivors(report: Report, style: Style) -> None:
@@ -129,6 +130,9 @@ def _print_survivors(report: Report, style: Style) -> None:
 
 def inspect(args: argparse.Namespace) -> int:
     """Show a file's parts; 1 if a reader must refuse it."""
+    if args.only and not args.hex:
+        print("ckptspec: --only goes with --hex", file=sys.stderr)
+        return 2
     with open_argument(args.file) as source:
         known = recognise(source)
         report = Report(source=source.name, size=source.size)
@@ -144,17 +148,23 @@ def inspect(args: argparse.Namespace) -> int:
         else:
             style = Style(sys.stdout)
             if args.hex and known is not None:
-                _print_hex(source, known, args.only, style)
+                if not _print_hex(source, known, args.only, style):
+                    print(f"ckptspec: no field begins with {printable(args.only)!r}", file=sys.stderr)
+                    return 2
             else:
                 _print_parts(parts, style)
             _print_report(report, style, quiet=False, strict=False)
     return 0 if report.ok else 1
 
 
-def _print_hex(source: Source, known: str, only: str, style: Style) -> None:
+def _print_hex(source: Source, known: str, only: str, style: Style) -> bool:
+    """Print the fields whose path begins with ``only``; False if there are none."""
     regions = (region for region in module_of(known).regions(source) if region.path.startswith(only))
+    found = False
     for line in hex_dump(source, regions, style):
         print(line)
+        found = True
+    return found or not only
 
 
 def _print_parts(parts: dict[str, Any], style: Style) -> None:
@@ -170,7 +180,8 @@ def _print_parts(parts: dict[str, Any], style: Style) -> None:
     print(*columns(rows, right=(1, 2)), sep="\n")
     for name in ("config", "optimizer", "progress"):
         record = parts[name]
-        print(style.bold(name) + ("" if record else ": none"))
+        there = any(item["name"] == name for item in parts["sections"])
+        print(style.bold(name) + ("" if record else ": cannot be read" if there else ": none"))
         if record:
             print(*columns([[f"  {key}", str(value)] for key, value in record.items()]), sep="\n")
     tensors = parts["tensors"]
@@ -250,7 +261,7 @@ _MEANING = {
 
 def _print_rule(rule: Rule, style: Style) -> None:
     print(style.bold(rule.id))
-    print(f"  {rule.sentence}")
+    print(*wrapped(rule.sentence, "  "), sep="\n")
     rows = [["  kind", f"{rule.kind}: {_MEANING[rule.kind]}"]]
     if rule.versions:
         rows.append(["  versions", ", ".join(map(str, rule.versions))])
@@ -262,7 +273,8 @@ def _print_rule(rule: Rule, style: Style) -> None:
         rows.append(["  implies", ", ".join(rule.implies)])
     cases = _cases(rule)
     rows.append(["  cases", ", ".join(cases) if cases else "none"])
-    print(*columns(rows), sep="\n")
+    for label, text in rows:
+        print(*wrapped(text, label.ljust(12)), sep="\n")
 
 
 def _usual(rule: Rule) -> str:

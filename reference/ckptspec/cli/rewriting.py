@@ -17,8 +17,21 @@ from .io import open_argument, print_json
 __all__ = ["canonicalize", "quantize", "salvage"]
 
 
+def _keeps_source(args: argparse.Namespace) -> bool:
+    """Say whether SRC and DST are two files; a verb that loses something does not overwrite what it reads."""
+    try:
+        same = os.path.samefile(args.source, args.target)
+    except OSError:  # one of them is not there
+        return True
+    if same:
+        print(f"ckptspec: {printable(args.target)}: SRC and DST are the same file", file=sys.stderr)
+    return not same
+
+
 def salvage(args: argparse.Namespace) -> int:
     """Write what survives; 0 once it is written, 1 if nothing could be."""
+    if not _keeps_source(args):
+        return 2
     with open_argument(args.source) as source, meter(2 * source.size, "salvage"):
         model, survivors, report = module_of(format_of(source)).salvage(source, args.intact_only)
         save(args.target, model)
@@ -61,6 +74,8 @@ def canonicalize(args: argparse.Namespace) -> int:
 
 def quantize(args: argparse.Namespace) -> int:
     """Quantize the weights of a file."""
+    if not _keeps_source(args):
+        return 2
     with meter(os.stat(args.source).st_size, "quantize"):
         model = load(args.source)
         made = oam.quantize(model, args.encoding)

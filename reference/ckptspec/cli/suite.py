@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..spec.rules import RULES
 from ..terminal import columns
 from ..text import count, printable
 from .io import print_json
@@ -23,9 +24,20 @@ def vectors(args: argparse.Namespace) -> int:
     """List or export golden files."""
     from ..conformance.catalogue import load_suite
 
+    suite = load_suite()
+    known = {
+        "format": {case.format for case in suite.cases},
+        "rule": set(RULES),
+        "tag": {tag for case in suite.cases for tag in case.tags},
+    }
+    for name, names in known.items():
+        asked = getattr(args, name)
+        if asked is not None and asked not in names and asked.upper() not in names:
+            print(f"ckptspec: unknown {name} {printable(asked)!r}", file=sys.stderr)
+            return 2
     cases = [
         case
-        for case in load_suite().cases
+        for case in suite.cases
         if args.format in (None, case.format)
         and args.verdict in (None, case.verdict)
         and (args.rule is None or args.rule.upper() in case.rules)
@@ -38,7 +50,7 @@ def vectors(args: argparse.Namespace) -> int:
         from ..conformance.export import export
 
         export(cases, args.directory)
-        print(f"{printable(args.directory)}: {count(len(cases), 'case')} and manifest.json")
+        print(f"{printable(args.directory)}: {count(len(cases), 'case')}, manifest.json and the JSON Schemas")
     elif args.json:
         print_json([case.to_json() for case in cases])
     else:

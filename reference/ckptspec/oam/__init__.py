@@ -43,6 +43,7 @@ __all__ = [
     "decode",
     "dumps",
     "encode",
+    "equal",
     "load",
     "loads",
     "quantize",
@@ -108,6 +109,16 @@ def dumps(model: Model, *, version: int = OAM_NEWEST) -> bytes:
     memory = _Memory()
     write(planned, memory)
     return bytes(memory.data)
+
+
+def equal(one: Model, other: Model) -> bool:
+    """Say whether two models are the same, bit for bit: whether the same file would be written for both.
+
+    Versions do not count. Raises ArgumentError for what cannot be written.
+    """
+    from ._write import same
+
+    return same(one, other)
 
 
 def quantize(model: Model, encoding: str) -> Model:

@@ -272,8 +272,8 @@ def _section_range(exam: Examination, section: Section, start: int, emit: Any) -
         emit("OAM-SEC-START", "offset", section.offset, f"at least {start}")
         section.in_place = False
     if section.end > size:
-        found = f"a {section.name} section that ends at {section.end}"
-        emit("OAM-SEC-RANGE", "size", found, f"an end within the {size} bytes of the file")
+        found = f"an end of the {section.name} section at {section.end}"
+        emit("OAM-SEC-RANGE", "size", found, f"one within the {size} bytes of the file")
         section.in_place = False
     if section.offset >= start:
         section.available = max(0, min(section.end, size) - section.offset)

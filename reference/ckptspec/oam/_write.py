@@ -23,6 +23,7 @@ from ..spec.layout import numpy_dtype, record_size
 from ..spec.schema import (
     OAM_ENCODINGS,
     OAM_MAX_RANK,
+    OAM_NEWEST,
     OAM_OPTIMIZERS,
     OAM_QUANT_BLOCK,
     OAM_QUANT_VERSION,
@@ -47,7 +48,7 @@ from ._tensors import quantized_size
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Plan", "check_tensor", "plan", "write"]
+__all__ = ["Plan", "check_tensor", "plan", "same", "write"]
 
 _U64: Final = 1 << 64
 _SMALL: Final = 1 << 16  # bytes below which a block waits for others to go with it
@@ -126,6 +127,31 @@ def write(planned: Plan, sink: Sink) -> None:
             },
         )
     sink.patch(0, _header(planned, table, checksums) + table)
+
+
+def same(one: Model, other: Model) -> bool:
+    """Say whether the same file would be written for two models; neither is held twice."""
+    plans = [plan(model, OAM_NEWEST) for model in (one, other)]
+    pairs = list(zip(plans[0].sections, plans[1].sections, strict=False))
+    return (
+        len(plans[0].sections) == len(plans[1].sections)
+        and all((a.name, a.size, a.head) == (b.name, b.size, b.head) for a, b in pairs)
+        and all(_same_bytes(_blocks(a), _blocks(b)) for a, b in pairs)
+    )
+
+
+def _same_bytes(one: Iterator[memoryview], other: Iterator[memoryview]) -> bool:
+    """Compare two streams of the same length, whatever their blocks."""
+    left = right = memoryview(b"")
+    while True:
+        left = left or next(filter(None, one), left)
+        right = right or next(filter(None, other), right)
+        size = min(left.nbytes, right.nbytes)
+        if not size:
+            return left.nbytes == right.nbytes
+        if left[:size] != right[:size]:
+            return False
+        left, right = left[size:], right[size:]
 
 
 def _section(section: PlannedSection, sink: Sink) -> int:
