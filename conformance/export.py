@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from .catalogue import MANIFEST, VECTORS, Case
@@ -11,7 +12,7 @@ from .catalogue import MANIFEST, VECTORS, Case
 __all__ = ["export"]
 
 
-def export(cases: Iterable[Case], directory: str | os.PathLike[str]) -> None:
+def export(cases: Sequence[Case], directory: str | os.PathLike[str]) -> None:
     """Write the cases' files, what is expected of them, the manifest and the JSON Schemas below ``directory``."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
@@ -19,5 +20,9 @@ def export(cases: Iterable[Case], directory: str | os.PathLike[str]) -> None:
         for name in (case.file, case.expected):
             (target / name).parent.mkdir(exist_ok=True)
             (target / name).write_bytes((VECTORS / name).read_bytes())
-    for path in (MANIFEST, *sorted((MANIFEST.parent / "schemas").glob("*.json"))):
+    manifest = json.loads(MANIFEST.read_text("utf-8"))
+    chosen = {case.id for case in cases}
+    manifest["cases"] = [row for row in manifest["cases"] if row["id"] in chosen]
+    (target / MANIFEST.name).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
+    for path in sorted((MANIFEST.parent / "schemas").glob("*.json")):
         (target / path.name).write_bytes(path.read_bytes())

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..errors import FormatError
+from ..formats import FORMATS, module_of
 from ..neutral import dump_json, parse_json
+from ..source import BufferSource
 from ..text import count
-from .adapters import (
-    ACCEPTED,
-    REJECTED,
-    Answer,
-)
+from .answers import ACCEPTED, REJECTED, Answer
 from .catalogue import Case
+from .differences import Difference, first_difference
 from .outcome_report import (
     ACCEPTED_INVALID,
     DECODE,
@@ -27,11 +26,18 @@ from .outcome_report import (
     REJECTED_VALID,
     WARNED,
     WRONG_DOCUMENT,
-    Difference,
-    first_difference,
 )
 
-__all__ = ["Judgement", "Test", "is_error", "judge_decoder", "judge_encoder", "speaks_protocol", "status_of"]
+__all__ = [
+    "Judgement",
+    "Test",
+    "is_error",
+    "judge_decoder",
+    "judge_encoder",
+    "speaks_protocol",
+    "status_of",
+    "what_is_at",
+]
 
 # An encoder writes the version that the document gives, so this finding is no fault of its own. That the version is
 # really the document's shows when the file is decoded.
@@ -55,9 +61,12 @@ class Test:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
+    """The outcome of one test. ``compared`` says whether the content of what was accepted was looked at."""
+
     outcome: str
     expected: str
     happened: str
+    compared: bool = False
     difference: Difference | None = None
     rules: tuple[str, ...] = ()
 
@@ -95,6 +104,7 @@ def judge_decoder(case: Case, document: Any, answer: Answer) -> Judgement:
         outcome=outcome,
         expected=_DECODER_MUST[case.verdict],
         happened="accepted, with another document" if difference else answer.detail,
+        compared=answer.kind == ACCEPTED and case.verdict != "invalid" and document is not None,
         difference=difference,
         rules=(answer.rule,) if answer.rule else (),
     )
@@ -104,7 +114,7 @@ def judge_encoder(case: Case, document: Any, answer: Answer) -> Judgement:
     """Judge an encoder's answer, and the file that it wrote by validating and decoding it."""
     expected = _ENCODER_MUST[case.verdict]
     if answer.kind == ACCEPTED and case.verdict != "invalid":
-        return replace(_judge_file(case, document, answer.data), expected=expected)
+        return replace(_judge_file(case, document, answer.data), expected=expected, compared=document is not None)
     outcome = PASS
     if answer.kind in MISBEHAVIOUR:
         outcome = answer.kind
@@ -146,6 +156,22 @@ def status_of(case: Case, outcome: str, strict: bool) -> str:
         return PASSED
     mild = outcome == NOT_CANONICAL or (case.level == "should" and outcome not in MISBEHAVIOUR)
     return WARNED if mild and not strict else FAILED
+
+
+def what_is_at(format: str, data: bytes, offset: int) -> str:
+    """Say which field of a valid file is at a byte, or that none is."""
+    if format not in FORMATS:
+        return ""
+    if not 0 <= offset < len(data):
+        return f"byte {offset} is outside of the file, which has {count(len(data), 'byte')}"
+    there = [
+        region
+        for region in module_of(format).regions(BufferSource(data))
+        if region.offset <= offset < region.offset + region.size
+    ]
+    if not there:
+        return ""
+    return f"byte {offset} is {min(there, key=lambda region: region.size).path}"
 
 
 def speaks_protocol(test: Test, answer: Answer) -> bool:

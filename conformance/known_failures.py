@@ -18,10 +18,10 @@ from typing import Final
 
 from ..errors import ArgumentError
 from ..publish import publishing
-from ..text import printable, shorten
+from ..text import count, printable, shorten
 from .outcome_report import FAILED, KNOWN, OUTCOMES, PASS, SKIPPED, STALE, WARNED, Result
 
-__all__ = ["KnownFailure", "KnownFailures"]
+__all__ = ["KnownFailure", "KnownFailures", "Update", "save_lines"]
 
 UNEXPLAINED: Final = "not yet explained"
 _HEADING: Final = (
@@ -42,6 +42,20 @@ class KnownFailure:
 
     def __str__(self) -> str:
         return f"{self.id}  {self.outcome}  # {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """The ``lines`` of an updated file, and how many tests were added, got another outcome, and were removed."""
+
+    lines: list[str]
+    added: int
+    changed: int
+    removed: int
+
+    def __str__(self) -> str:
+        written = count(len(self.lines), "line")
+        return f"{written} written: {self.added} added, {self.changed} changed, {self.removed} removed"
 
 
 class KnownFailures:
@@ -95,8 +109,8 @@ class KnownFailures:
             return replace(result, status=KNOWN, known=printable(failure.reason))
         return replace(result, status=STALE, known=listed)
 
-    def updated(self, results: Iterable[Result]) -> list[str]:
-        """Return the lines of the file as this run's ``results`` (before ``apply``) make it.
+    def updated(self, results: Iterable[Result]) -> Update:
+        """Return the file as this run's ``results`` (before ``apply``) make it.
 
         Comments, and lines of tests that did not run, stay as they are. So does the line of a test with the outcome
         listed; with another outcome it loses its reason, which explained something else, but keeps it to be read.
@@ -104,6 +118,7 @@ class KnownFailures:
         found = {result.id: result for result in results if result.status != SKIPPED}
         by_line = {failure.line: failure for failure in self.failures.values()}
         lines: list[str] = []
+        changed = removed = 0
         for number, line in enumerate(self._lines, 1):
             failure = by_line.get(number)
             if failure is None or failure.id not in found or found[failure.id].outcome == failure.outcome:
@@ -111,9 +126,13 @@ class KnownFailures:
             elif found[failure.id].status in (FAILED, WARNED):
                 reason = f"{UNEXPLAINED} (was {failure.outcome}: {failure.reason})"
                 lines.append(str(replace(failure, outcome=found[failure.id].outcome, reason=reason)))
+                changed += 1
+            else:
+                removed += 1
         new = [result for result in found.values() if result.status == FAILED and result.id not in self.failures]
         lines += [f"{result.id}  {result.outcome}  # {UNEXPLAINED}" for result in new]
-        return lines if self._lines else [*_HEADING, *lines]
+        lines = lines if self._lines else [*_HEADING, *lines]
+        return Update(lines=lines, added=len(new), changed=changed, removed=removed)
 
 
 def save_lines(path: str | os.PathLike[str], lines: Sequence[str]) -> None:

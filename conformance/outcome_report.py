@@ -16,14 +16,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..spec.rules import RULES
-from ..text import count, printable
+from ..spec.rules import CANONICAL, NOTE, REJECT, RULES
+from ..text import count
 from .catalogue import Case
+from .differences import Difference
 
 __all__ = [
     "MISBEHAVIOUR",
     "OUTCOMES",
-    "Difference",
     "Result",
     "RunResult",
     "SmokeFailure",
@@ -77,22 +77,10 @@ STATUSES: Final = {
     SKIPPED: "skipped",
 }
 _FATAL: Final = (FAILED, STALE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """Where two documents first differ: the path, and what stands there in each."""
-
-    path: str
-    expected: str
-    found: str
-
-    def __str__(self) -> str:
-        return f"at {self.path}: found {self.found}, expected {self.expected}"
-
-    def to_json(self) -> dict[str, str]:
-        """Return the difference as JSON types."""
-        return {"path": self.path, "expected": self.expected, "found": self.found}
+_ABOUT: Final = {
+    CANONICAL: "the file breaks a rule for writers, which readers must accept",
+    NOTE: "the file is valid, and worth a note",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +90,10 @@ class Result:
     ``outcome`` is empty for a skipped test. ``expected`` and ``happened`` are sentences for people; ``rules`` are those
     that the implementation's answer or its file was about, as opposed to the case's own. ``known`` is the reason that
     the known-failures file gives. ``seconds`` is the time the answer took.
+
+    ``file`` is the path of the golden file and ``by_hand`` the command line that asks the same, both for failures only.
+    ``where`` says what is at the byte for which a valid file was rejected, ``printed`` and ``stderr`` show what a
+    misbehaving command said. ``compared``: whether something was accepted, and its content compared.
     """
 
     direction: str
@@ -112,6 +104,13 @@ class Result:
     happened: str = ""
     difference: Difference | None = None
     rules: tuple[str, ...] = ()
+    file: str = ""
+    by_hand: str = ""
+    where: str = ""
+    printed: tuple[str, ...] = ()
+    stderr: tuple[str, ...] = ()
+    accepted: bool = False
+    compared: bool = False
     known: str = ""
     seconds: float = 0.0
 
@@ -143,19 +142,36 @@ class Result:
             "happened": self.happened,
             "difference": self.difference.to_json() if self.difference else None,
             "rules": list(self.rules),
+            "file": self.file or None,
+            "by_hand": self.by_hand or None,
+            "where": self.where or None,
+            "printed": list(self.printed),
+            "stderr": list(self.stderr),
             "known": self.known or None,
         }
 
 
+_SMOKE_WANTED: Final = {DECODE: "no document of its format", ENCODE: "no file of its format"}
+
+
+def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines of which the first has a label."""
+    for number, line in enumerate(lines):
+        yield f"  {'' if number else label:9} {line}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmokeFailure:
-    """The smoke case failed: nothing was learnt about the implementation, because its adapter does not work."""
+    """The smoke case failed: nothing was learnt about the implementation, for nothing came back that could be judged.
+
+    That is less than a failed case: a document or a file of the right format, with whatever in it, is not one.
+    """
 
     result: Result
     command: str
     ended: str
     stdout: str
-    stderr: str
+    stderr: tuple[str, ...]
     hint: str
 
     def to_json(self) -> dict[str, Any]:
@@ -167,22 +183,51 @@ class SmokeFailure:
             "command": self.command,
             "ended": self.ended,
             "stdout": self.stdout,
-            "stderr": self.stderr,
+            "stderr": list(self.stderr),
             "hint": self.hint,
         }
 
     def lines(self) -> Iterator[str]:
         """Yield the explanation for people."""
         yield f"The smoke case {self.result.id} failed, so no other case was run."
-        yield "It is the simplest valid one of its format: the adapter (the command, or how it speaks the protocol) is"
-        yield "broken rather than the implementation."
+        yield f"It is a simple valid one, and {_SMOKE_WANTED[self.result.direction]} came back: the adapter (the"
+        yield "command, or how it speaks the protocol) is broken rather than the implementation."
         yield f"  command   {self.command}"
         yield f"  expected  {self.result.expected}"
         yield f"  happened  {self.result.happened}"
         yield f"  ended     {self.ended}"
         yield f"  stdout    {self.stdout or '(empty)'}"
-        yield f"  stderr    {self.stderr or '(empty)'}"
+        yield from _block("stderr", self.stderr or ("(empty)",))
+        yield f"  file      {self.result.file}"
+        if self.result.by_hand:
+            yield f"  by hand   {self.result.by_hand}"
         yield f"  hint      {self.hint}"
+
+
+_MANY: Final = 5  # failures that are one mistake rather than several
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Failures of one direction that differ first at the same path: their ``number``, and the ``first`` difference."""
+
+    direction: str
+    number: int
+    first: Difference
+
+    def __str__(self) -> str:
+        hint = f" ({self.first.hint})" if self.first.hint else ""
+        values = f"expected {self.first.expected}, found {self.first.found}{hint}"
+        return f"{self.direction}: {self.number} cases differ first at {self.first.path}; the first one: {values}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the group as JSON types."""
+        return {
+            "direction": self.direction,
+            "number": self.number,
+            "first": self.first.to_json(),
+            "hint": self.first.hint or None,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +250,37 @@ class RunResult:
         if self.smoke is not None:
             return 2
         return 1 if any(result.fatal for result in self.results) else 0
+
+    @property
+    def accepted_acceptable(self) -> tuple[Result, ...]:
+        """The tests of acceptable cases that were accepted, and rightly so."""
+        return tuple(
+            result
+            for result in self.results
+            if result.case.verdict == "acceptable" and result.accepted and result.outcome == PASS
+        )
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Failures with the same first difference, where there are many of them; the largest group first."""
+        found: dict[tuple[str, str], list[Difference]] = {}
+        for result in self.results:
+            if result.difference is not None and result.status in (*_FATAL, WARNED):
+                found.setdefault((result.direction, result.difference.path), []).append(result.difference)
+        made = [
+            Group(direction=direction, number=len(differences), first=differences[0])
+            for (direction, _), differences in found.items()
+            if len(differences) >= _MANY
+        ]
+        return tuple(sorted(made, key=lambda group: -group.number))
+
+    @property
+    def verdict(self) -> str:
+        """The last line of the summary."""
+        if self.exit_status:
+            return "not conformant"
+        known = self.counts()[KNOWN]
+        return f"as listed: {count(known, 'known failure')}, nothing else" if known else "conformant"
 
     def counts(self) -> dict[str, int]:
         """Return the number of tests of each status."""
@@ -229,6 +305,11 @@ class RunResult:
             "outcomes": self.outcomes(),
             "smoke": self.smoke.to_json() if self.smoke else None,
             "notes": list(self.notes),
+            "groups": [group.to_json() for group in self.groups],
+            "acceptable": {
+                "accepted": [result.id for result in self.accepted_acceptable],
+                "not_compared": [result.id for result in self.accepted_acceptable if not result.compared],
+            },
             "results": [result.to_json() for result in self.results],
         }
 
@@ -246,33 +327,64 @@ def render_text(run: RunResult) -> str:
     lines += [f"{name}: {text}" for name, text in (("decoder", run.decoder), ("encoder", run.encoder)) if text]
     if run.smoke is not None:
         return "\n".join([*lines, "", *run.smoke.lines()]) + "\n"
+    if run.groups:
+        lines += ["", *map(str, run.groups)]
     for title, status in (("WARNING", WARNED), ("STALE", STALE), ("FAILED", FAILED)):
         for result in run.results:
             if result.status == status:
                 lines += ["", *_describe(title, result)]
     lines += ["", *_totals(run)]
-    lines += [f"note: {note}" for note in run.notes]
+    lines += [f"note: {note}" for note in (*run.notes, *_acceptable_note(run))]
     if run.partial:
         lines.append("note: this run is partial, it says nothing about the cases left out")
-    lines.append("not conformant" if run.exit_status else "conformant")
+    lines.append(run.verdict)
     return "\n".join(lines) + "\n"
 
 
+def _acceptable_note(run: RunResult) -> Iterator[str]:
+    number = len(run.accepted_acceptable)
+    if any(not result.compared for result in run.accepted_acceptable):
+        text = f"{count(number, 'acceptable case was', 'acceptable cases were')} accepted"
+        yield f"{text}; where the reference refuses, their content is not compared"
+
+
 def _describe(title: str, result: Result) -> Iterator[str]:
-    yield f"{title} {result.id}: {printable(result.case.title)}"
+    yield f"{title} {result.id}: {result.case.title}"  # the project's own text, escaped where that was wanted
     yield f"  outcome   {result.outcome}: {OUTCOMES[result.outcome]}"
     yield f"  expected  {result.expected}"
     yield f"  happened  {result.happened}"
+    yield from _block("printed", result.printed)
+    if len(result.stderr) > 1:  # a single line is part of what happened
+        yield from _block("stderr", result.stderr)
+    if result.where:
+        yield f"  where     {result.where}"
     if result.difference:
         yield f"  first difference at {result.difference.path}"
         yield f"    expected  {result.difference.expected}"
         yield f"    found     {result.difference.found}"
+        if result.difference.hint:
+            yield f"    hint      {result.difference.hint}"
     if result.known:
         yield f"  listed    {result.known}"
-    for rule in dict.fromkeys((*result.case.rules, *result.rules)):
-        yield f"  rule      {printable(rule)}{': ' + RULES[rule].sentence if rule in RULES else ''}"
+    yield from _rules(result)
     if result.case.reason:
-        yield f"  reason    {printable(result.case.reason)}"
+        yield f"  reason    {result.case.reason}"
+    if result.file:
+        yield f"  file      {result.file}"
+    if result.by_hand:
+        yield f"  by hand   {result.by_hand}"
+
+
+def _rules(result: Result) -> Iterator[str]:
+    """Yield the rules that can be the cause, and what else is known to be odd about a valid file."""
+    kinds = {rule: RULES[rule].kind if rule in RULES else REJECT for rule in result.case.rules}
+    causes = [rule for rule, kind in kinds.items() if result.case.verdict == "invalid" or kind == REJECT]
+    for rule in dict.fromkeys((*causes, *result.rules)):
+        yield f"  rule      {rule}{': ' + RULES[rule].sentence if rule in RULES else ''}"
+    if result.case.verdict == "valid" and result.direction == DECODE:
+        for rule, kind in kinds.items():
+            if kind in _ABOUT:
+                yield f"  about     {_ABOUT[kind]}: {rule}"
 
 
 def _totals(run: RunResult) -> Iterator[str]:
@@ -355,81 +467,3 @@ def _junit_case(suite: ET.Element, suite_name: str, result: Result) -> str:
         ET.SubElement(element, "skipped", message=_xml(message))
         return "skipped"
     return ""
-
-
-def first_difference(expected: Any, found: Any, path: str = "document") -> Difference | None:
-    """Compare two JSON values with strict types: true is not 1, and 1 is not 1.0. Keys have no order, arrays have.
-
-    The depth is bounded by that of ``expected``: only there does the comparison descend.
-    """
-    if type(expected) is not type(found):
-        return Difference(path=path, expected=_show(expected), found=_show(found))
-    if isinstance(expected, dict):
-        return _object_difference(expected, found, path)
-    if isinstance(expected, list):
-        return _array_difference(expected, found, path)
-    if expected == found:
-        return None
-    if isinstance(expected, str):
-        return _text_difference(expected, found, path)
-    return Difference(path=path, expected=_show(expected), found=_show(found))
-
-
-def _object_difference(expected: dict[str, Any], found: dict[str, Any], path: str) -> Difference | None:
-    for key, value in expected.items():
-        below = _below(path, key)
-        if key not in found:
-            return Difference(path=below, expected=_show(value), found="no such key")
-        difference = first_difference(value, found[key], below)
-        if difference:
-            return difference
-    for key, value in found.items():
-        if key not in expected:
-            return Difference(path=_below(path, key), expected="no such key", found=_show(value))
-    return None
-
-
-def _array_difference(expected: list[Any], found: list[Any], path: str) -> Difference | None:
-    for index, (one, other) in enumerate(zip(expected, found, strict=False)):
-        difference = first_difference(one, other, f"{path}[{index}]")
-        if difference:
-            return difference
-    if len(expected) != len(found):
-        return Difference(path=path, expected=_show(expected), found=_show(found))
-    return None
-
-
-_WINDOW: Final = 40  # characters of a long text that are shown
-_BEFORE: Final = 12  # how many of them stand before the first difference
-
-
-def _text_difference(expected: str, found: str, path: str) -> Difference:
-    if max(len(expected), len(found)) <= _WINDOW:
-        return Difference(path=path, expected=_show(expected), found=_show(found))
-    pairs = enumerate(zip(expected, found, strict=False))
-    at = next((index for index, (one, other) in pairs if one != other), min(len(expected), len(found)))
-    start = max(0, at - _BEFORE)
-    return Difference(path=f"{path}, character {at}", expected=_show(expected, start), found=_show(found, start))
-
-
-def _below(path: str, key: str) -> str:
-    below = key if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,60}", key) else None
-    if below is None:
-        return f"{'' if path == 'document' else path}[{_show(key)}]"
-    return below if path == "document" else f"{path}.{below}"
-
-
-def _show(value: Any, start: int = 0) -> str:
-    """Return a JSON value as short text; of a long text the part from ``start`` on."""
-    if isinstance(value, dict):
-        return f"an object of {count(len(value), 'key')}"
-    if isinstance(value, list):
-        return f"an array of {count(len(value), 'item')}"
-    if isinstance(value, str):
-        part = value[start : start + _WINDOW]
-        before = "..." if start else ""
-        after = f"... ({len(value)} characters)" if len(value) > _WINDOW else ""
-        return f'{before}"{printable(part)}"{after}'
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return repr(value)

@@ -15,9 +15,7 @@ import contextlib
 import fnmatch
 import hashlib
 import json
-import math
 import os
-import signal
 import sys
 import threading
 import time
@@ -43,12 +41,16 @@ from .adapters import (
     Task,
     Worker,
 )
+from .answers import ACCEPTED
 from .catalogue import VECTORS, Case, Suite, load_suite
-from .judging import Test, is_error, judge_decoder, judge_encoder, speaks_protocol, status_of
+from .judging import Test, is_error, judge_decoder, judge_encoder, speaks_protocol, status_of, what_is_at
 from .known_failures import KnownFailures, save_lines
 from .outcome_report import (
     DECODE,
     ENCODE,
+    MISBEHAVIOUR,
+    PASS,
+    REJECTED_VALID,
     SKIPPED,
     Result,
     RunResult,
@@ -56,10 +58,10 @@ from .outcome_report import (
     render_junit,
     render_text,
 )
+from .run_arguments import DEFAULT_TIMEOUT, add_arguments, progress_line, signals_raise
 
 __all__ = ["Options", "Runner", "Test", "add_arguments", "main", "suite_tests"]
 
-DEFAULT_TIMEOUT: Final = 10.0  # seconds for one case, the start of the command included
 ANY_FORMAT: Final = "any"  # cases that go along with every format
 
 # An answer to a case is bounded by the case: indented JSON with every character escaped is below 16 times the compact
@@ -252,6 +254,12 @@ class Runner:
     def _judge(self, test: Test, answer: Answer, seconds: float) -> Result:
         judge = judge_decoder if test.direction == DECODE else judge_encoder
         judgement = judge(test.case, self._document(test.case), answer)
+        passed = judgement.outcome == PASS
+        adapter = self._adapters[test.direction]
+        file = self._vectors / test.case.file
+        where = ""
+        if judgement.outcome == REJECTED_VALID and answer.offset is not None:
+            where = what_is_at(test.case.format, file.read_bytes(), answer.offset)
         return Result(
             direction=test.direction,
             case=test.case,
@@ -261,6 +269,13 @@ class Runner:
             happened=judgement.happened,
             difference=judgement.difference,
             rules=judgement.rules,
+            file="" if passed else printable(str(file)),
+            by_hand="" if passed or adapter is None else adapter.by_hand(self._task(test)),
+            where=where,
+            printed=answer.printed,
+            stderr=answer.stderr if answer.kind in MISBEHAVIOUR else (),
+            accepted=answer.kind == ACCEPTED,
+            compared=judgement.compared,
             seconds=seconds,
         )
 
@@ -342,47 +357,11 @@ class _Pool:
 # --- command line ---------------------------------------------------------------------------------------------------
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not (seconds > 0 and math.isfinite(seconds)):
-        raise argparse.ArgumentTypeError(f"expected a positive number of seconds, found {text}")
-    return seconds
-
-
-def _jobs(text: str) -> int:
-    jobs = int(text)
-    if jobs < 1:
-        raise argparse.ArgumentTypeError(f"expected a positive number, found {text}")
-    return jobs
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``ckptspec conform``."""
-    add = parser.add_argument
-    add("--decoder", metavar="CMD", help="a decoder: the file on standard input, or where the command contains {}")
-    add(
-        "--encoder", metavar="CMD", help="an encoder: the document on standard input, the file to standard output or {}"
-    )
-    add(
-        "--batch", action="store_true", help="the decoder reads paths, one a line, and answers each with a line of JSON"
-    )
-    add("--format", action="append", default=[], metavar="F", help="only this format (repeatable)")
-    add("--filter", action="append", default=[], metavar="GLOB", help="only cases with such an id (repeatable)")
-    add("--skip-tag", action="append", default=[], metavar="TAG", help="skip cases with this tag (repeatable)")
-    add("--timeout", type=_seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="for one case (default: 10)")
-    add("--jobs", type=_jobs, default=None, metavar="N", help="cases at a time (default: one for each processor)")
-    add("--strict", action="store_true", help="fail on warnings too: canonical findings, cases of the level should")
-    add("--known-failures", metavar="FILE", help="failures that are expected; any other result fails the run")
-    add("--update-known-failures", action="store_true", help="rewrite the known-failures file as this run makes it")
-    add("--json", metavar="FILE", help="write the results as JSON; - is standard output")
-    add("--junit", metavar="FILE", help="write the results as JUnit XML; - is standard output")
-
-
 def main(args: argparse.Namespace, suite: Suite | None = None, vectors: Path = VECTORS) -> int:
     """Run ``ckptspec conform``; return its exit status. ``suite`` and ``vectors`` replace those of the package."""
     started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
     try:
-        with _signals_raise():
+        with signals_raise():
             run = _run(args, load_suite() if suite is None else suite, vectors)
     except (ArgumentError, AdapterError) as error:
         print(f"ckptspec: {error}", file=sys.stderr)
@@ -417,16 +396,17 @@ def _run(args: argparse.Namespace, suite: Suite, vectors: Path) -> RunResult:
         jobs=args.jobs or 0,
         strict=args.strict,
     )
-    with _progress_line() as progress:
+    with progress_line() as progress:
         runner = Runner(suite, decoder=decoder, encoder=encoder, options=options, vectors=vectors, progress=progress)
         known = _known_failures(args, runner)
         run = runner.run()
     if known is None or run.smoke is not None:
         return run
     if args.update_known_failures:
-        lines = known.updated(run.results)
-        save_lines(args.known_failures, lines)
-        known = KnownFailures(lines, (test.id for test in suite_tests(suite)), args.known_failures)
+        update = known.updated(run.results)
+        save_lines(args.known_failures, update.lines)
+        known = KnownFailures(update.lines, (test.id for test in suite_tests(suite)), args.known_failures)
+        run = replace(run, notes=(*run.notes, f"{printable(args.known_failures)}: {update}"))
     return replace(run, results=known.apply(run.results))
 
 
@@ -446,42 +426,7 @@ def _adapters(args: argparse.Namespace) -> tuple[Adapter | None, Adapter | None]
 def _known_failures(args: argparse.Namespace, runner: Runner) -> KnownFailures | None:
     if args.known_failures is None:
         return None
-    if args.update_known_failures and (runner.options.filters or runner.options.skip_tags):
-        raise ArgumentError("a partial run cannot update the known failures: leave out --filter and --skip-tag")
+    if args.update_known_failures and runner.options.filters:  # tests that are skipped keep their lines
+        raise ArgumentError("a partial run cannot update the known failures: leave out --filter")
     tests = (test.id for test in suite_tests(runner.suite))
     return KnownFailures.load(args.known_failures, tests, missing_ok=args.update_known_failures)
-
-
-@contextlib.contextmanager
-def _progress_line() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Give a callback that shows a line on a terminal, or None if there is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-
-    def show(direction: str, done: int, total: int) -> None:
-        print(f"\r{direction} {done}/{total}\x1b[K", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield show
-    finally:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _signals_raise() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise SystemExit, so that the run ends as with Ctrl-C: no process is left behind."""
-
-    def leave(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, leave) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -233,6 +233,32 @@ def test_decode_batch() -> None:
     ]
 
 
+def test_batch_takes_any_line_for_a_path(tmp_path: Path) -> None:
+    done = subprocess.run([*COMMAND, "decode", "--batch"], input=b"-\n", capture_output=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, b"ckptspec: -: No such file or directory\n")
+    done = run("decode", "--batch", stdin=b"a\0b\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"ckptspec: a path cannot hold a NUL\n".replace(b"a path", b"path: a path"),
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
+def test_closed_streams(closed: str) -> None:
+    good = vector("golden_weights")
+    for args, status in (
+        (f"validate {good}", 0 if closed != ">&-" else 2),
+        (f"decode {good}", 0 if closed != ">&-" else 2),
+        ("decode -", 2 if closed in (">&-", "<&-") else 0),
+        ("encode -", 2 if closed in (">&-", "<&-") else 1),
+    ):
+        command = f"{' '.join(COMMAND)} {args} {closed}"
+        given = Path(good).read_bytes() if "decode -" in args else b"{}"
+        done = subprocess.run(["bash", "-c", command], input=given, capture_output=True, check=False)
+        assert done.returncode == status, (command, done.stderr)
+        assert b"Traceback" not in done.stderr
+
+
 # ------------------------------------------------------------------------------------------------------------ rewriting
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 
 from ckptspec import ArgumentError, FormatError, QuantizedTensor, load, loads, oam, save, validate
 from ckptspec.arrays import byte_blocks
+from ckptspec.conformance.bench.timing import anonymous_memory
+from ckptspec.conformance.cases.assemble import T, assemble, config, progress, tensors
 from ckptspec.conformance.catalogue import load_suite
 from ckptspec.findings import Survivor
 from ckptspec.oam import Config, Model, Optimizer, Progress, Tensor
@@ -139,10 +142,6 @@ def test_opening_touches_no_payload(tmp_path: Path) -> None:
 
 def _sparse(path: Path, elements: int) -> None:
     """Write a file whose only weight is a hole of ``elements`` bytes; its payload checksum is not the right one."""
-    from ckptspec.conformance.cases.assemble import T, assemble, config, progress, tensors
-    from ckptspec.conformance.cases.oam.parts import minimal
-
-    del minimal
     image = assemble([("config", config()), ("weights", tensors([T("w", "u8", (0,), b"")])), ("progress", progress())])
     start = image.section("weights")[0] + image.section("weights")[1]
     body = bytes(image.data[slice(*(image.section("progress")[0], sum(image.section("progress"))))])
@@ -269,7 +268,14 @@ def _one(value: Any, name: Any = "w") -> Callable[[], Model]:
 
 F = np.zeros(1, np.float32)
 Q = quantize_array(np.ones((2, 2), np.float32), "q4")
-NAN_SAFE: dict[str, tuple[Callable[[], Any], str]] = {
+B = 10**5000  # more digits than Python turns into text
+
+
+def _stored(**parts: Any) -> Callable[[], Model]:
+    return _one(Tensor(**{"dtype": "f32", "shape": (2,), "encoding": "dense", "data": bytes(8), **parts}))
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "name_empty": (_one(F, ""), r"weights\[''\]: is empty"),
     "name_long": (_one(F, "é" * 64), "takes 128 bytes, at most 127 fit"),
     "name_nul": (_one(F, "a\0"), "has a NUL"),
@@ -298,8 +304,8 @@ NAN_SAFE: dict[str, tuple[Callable[[], Any], str]] = {
     "d_model_bool": (lambda: Model(config=Config(d_model=True)), "expected an integer"),
     "d_model_float": (lambda: Model(config=Config(d_model=1.0)), "expected an integer"),  # type: ignore[arg-type]
     "dtype": (lambda: Model(config=Config(weight_dtype="float32")), "config.weight_dtype: found 'float32'"),
-    "arch_config": (lambda: Model(config=Config(arch_config="x")), "expected bytes"),  # type: ignore[arg-type]
-    "arch_config_int": (lambda: Model(config=Config(arch_config=9)), "expected bytes"),  # type: ignore[arg-type]
+    "arch_config": (lambda: Model(config=Config(arch_config="x")), "expected contiguous bytes"),  # type: ignore[arg-type]
+    "arch_config_int": (lambda: Model(config=Config(arch_config=9)), "expected contiguous bytes"),  # type: ignore[arg-type]
     "metric": (lambda: Model(progress=Progress(metric_name="m" * 32)), "progress.metric_name"),
     "phase": (lambda: Model(progress=Progress(phase=256)), "progress.phase: 256 is not within 0 to 255"),
     "step": (lambda: Model(progress=Progress(step=1 << 63)), "progress.step"),
@@ -316,15 +322,34 @@ NAN_SAFE: dict[str, tuple[Callable[[], Any], str]] = {
         "optimizer.first_moment: found float64",
     ),
     "moment_rank": (lambda: Model(optimizer=Optimizer(first_moment=F.reshape(1, 1))), "expected one dimension"),
-    "weights": (lambda: Model(weights=3), "weights: found int, expected a mapping"),  # type: ignore[arg-type]
+    "weights": (lambda: Model(weights=3), "weights: found 3, expected a mapping"),  # type: ignore[arg-type]
     "config": (lambda: Model(config=None), "config: found NoneType, expected Config"),  # type: ignore[arg-type]
+    "generator": (lambda: Model(weights=(pair for pair in [("w", F)])), "weights: found generator"),  # type: ignore[arg-type]
+    "architecture_huge": (lambda: Model(config=Config(architecture=B)), "found an integer of 16610 bits"),  # type: ignore[arg-type]
+    "name_huge": (_one(F, B), "found an integer of 16610 bits, expected text"),
+    "kind_huge": (lambda: Model(optimizer=Optimizer(kind=B)), "found an integer of 16610 bits"),  # type: ignore[arg-type]
+    "rate_huge": (lambda: Model(progress=Progress(best_metric=B)), "does not fit into 32 bits"),
+    "rate_1e39": (lambda: Model(progress=Progress(best_metric=10**39)), "does not fit into 32 bits"),
+    "flags_huge": (lambda: Model(config=Config(flags=B)), "an integer of 16610 bits is not within"),
+    "stored_wrap": (_stored(shape=(np.int64(2**62), np.int64(8)), data=b""), "reach 2\\^64"),
+    "stored_wrap_8": (_stored(shape=(np.uint8(16), np.uint8(16)), data=b""), "found 0 bytes, expected 1024"),
+    "stored_float": (_stored(shape=(1.5, 2), data=bytes(12)), "expected a shape of integers"),
+    "stored_text": (_stored(shape=("a",)), "expected a shape of integers"),
+    "stored_shape": (_stored(shape=3), "found 3, expected a shape of integers"),
+    "stored_none": (_stored(shape=None), "found None, expected a shape"),
+    "stored_huge": (_stored(shape=(B,)), "extent an integer of 16610 bits is not within"),
+    "stored_data": (_stored(data=None), "found None, expected contiguous bytes"),
+    "stored_data_text": (_stored(data="x"), "expected contiguous bytes"),
+    "stored_gaps": (_stored(data=memoryview(bytes(16))[::2]), "expected contiguous bytes"),
+    "stored_unhashable": (_stored(dtype=["f32"]), "dtype list of 1 is none of"),
+    "stored_encoding_list": (_stored(encoding=[]), "encoding list of 0 is none of"),
     "model": (lambda: {"w": F}, "model: found dict, expected a Model"),
 }
 
 
-@pytest.mark.parametrize("what", NAN_SAFE)
+@pytest.mark.parametrize("what", REFUSED)
 def test_writer_refuses_what_a_reader_would(what: str, tmp_path: Path) -> None:
-    make, message = NAN_SAFE[what]
+    make, message = REFUSED[what]
     path = tmp_path / "m.oam"
     path.write_bytes(b"old")
     with pytest.raises(ArgumentError, match=message):
@@ -341,7 +366,7 @@ def test_versions() -> None:
         assert {finding.rule for finding in validate(data)} == ({"OAM-HDR-OLD"} if version < 3 else set())
     with pytest.raises(ArgumentError, match="version 2 has no quantized tensors"):
         oam.dumps(Model(weights={"w": Q}), version=2)
-    wrong: list[Any] = [0, 4, True, "3"]
+    wrong: list[Any] = [0, 4, True, "3", 3.0, np.float32(2), np.array([3]), np.array([1, 2]), B, None]
     for version in wrong:
         with pytest.raises(ArgumentError, match="version: found"):
             oam.dumps(model, version=version)
@@ -383,12 +408,30 @@ def test_quantize_model() -> None:
 
 
 def test_quantize_refuses_other_dtypes() -> None:
-    with pytest.raises(ArgumentError, match=r"weights\['w'\]: dtype float64 cannot be quantized"):
+    with pytest.raises(ArgumentError, match=r"weights\['w'\]: dtype f64 cannot be quantized"):
         oam.quantize(Model(weights={"w": np.ones((2, 2))}), "q4")
     with pytest.raises(ArgumentError, match="expected q4 or q8"):
         oam.quantize(Model(), "q5")
+    with pytest.raises(ArgumentError, match="expected a Model"):
+        oam.quantize(None, "q4")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="expected a mapping"):
+        oam.quantize(Model(weights=None), "q4")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="is no text"):
+        oam.quantize(Model(weights={3: np.ones((2, 2), np.float32)}), "q4")  # type: ignore[dict-item]
+    with pytest.raises(ArgumentError, match="dtype f64"):  # whatever its number of elements
+        oam.quantize(Model(weights={"m": np.ones((2, 2), np.float32), "w": np.ones((0, 2))}), "q4")
     with pytest.raises(ArgumentError, match="no dense f32 weight"):
         oam.quantize(Model(weights={"w": np.ones(4, np.float32)}), "q4")
+
+
+def test_quantize_takes_stored_tensors_and_pairs() -> None:
+    ones = np.ones((2, 2), np.float32)
+    stored = Tensor(dtype="f32", shape=(2, 2), encoding="dense", data=ones.tobytes())
+    huge = Tensor(dtype="f32", shape=(0, 1 << 63), encoding="dense", data=b"")
+    made = oam.quantize(Model(weights=[("s", stored), ("w", ones), ("e", huge)]), "q4")  # type: ignore[arg-type]
+    assert oam.equal(made, Model(weights={"s": quantize_array(ones, "q4"), "w": quantize_array(ones, "q4"), "e": huge}))
+    with pytest.raises(ArgumentError, match="dtype f64"):
+        oam.quantize(Model(weights={"s": Tensor(dtype="f64", shape=(1, 1), encoding="dense", data=bytes(8))}), "q4")
 
 
 @pytest.mark.parametrize("encoding", ["q4", "q8"])
@@ -421,6 +464,17 @@ def test_quantization_follows_its_definition(encoding: str) -> None:
 def test_quantized_tensor_checks_its_parts() -> None:
     with pytest.raises(ArgumentError, match=r"scales: found float32 of shape \(2,\)"):
         QuantizedTensor(encoding="q4", shape=(2, 2), payload=Q.payload, scales=np.ones(2, np.float32))
+    wrong: list[dict[str, Any]] = [
+        {"payload": [1]},
+        {"payload": None},
+        {"shape": "ab"},
+        {"shape": None},
+        {"shape": (3.5,)},
+        {"encoding": ["q4"]},
+    ]
+    for parts in wrong:
+        with pytest.raises(ArgumentError, match="found"):
+            QuantizedTensor(**{"encoding": "q4", "shape": (2, 2), "payload": Q.payload, "scales": Q.scales, **parts})
     with pytest.raises(ArgumentError, match="expected 20"):
         QuantizedTensor.from_bytes("q4", (2, 2), b"12")
     with pytest.raises(ArgumentError, match="expected float32 elements"):
@@ -541,3 +595,100 @@ def test_load_of_bytes_points_to_loads() -> None:
         load(b"OAM\0")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"load\(\) takes a path"):
         loads("m.oam")  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------- files made to be a burden
+
+
+def test_many_findings_hide_no_reason_to_refuse() -> None:
+    items = [T(b"w%d\0x" % at, "u8", (0,), b"") for at in range(10_050)]  # each draws a canonical finding
+    image = assemble(
+        [("config", config()), ("weights", tensors([*items, T("last", "u8", (0,), b"")])), ("progress", b"")]
+    )
+    report = validate(image.set("weights[10050].dtype", 99).seal().bytes())
+    assert report.truncated
+    assert report.first is not None
+    assert report.first.rule == "OAM-TEN-DTYPE"
+    assert report.counts()["canonical"] == 10_000
+    sound = assemble([("config", config()), ("weights", tensors(items)), ("progress", progress(step=3))])
+    assert validate(sound.bytes()).ok
+    model, _, _ = oam.salvage(BufferSource(sound.bytes()))
+    assert (len(model.weights), model.progress.step) == (10_050, 3)
+
+
+def test_salvage_finds_a_name_for_everything() -> None:
+    long = "a" * 120
+    items = [T("a" * 100 + ".2", "u8", (0,), b""), T(long, "u8", (0,), b""), T(long, "u8", (0,), b"")]
+    more = [T("a" * 90 + ".4", "u8", (0,), b""), T(long, "u8", (0,), b"")]
+    data = assemble([("config", config()), ("weights", tensors([*items, *more])), ("progress", progress())]).bytes()
+    model, _ = _salvage(data)
+    assert len(model.weights) == 5
+
+
+@pytest.mark.parametrize("lie", ["config", "weights", "count"])
+def test_lies_in_a_sparse_file_take_no_memory(lie: str, tmp_path: Path) -> None:
+    """200 GB of nothing: what a size or a count claims is not taken for granted."""
+    image = assemble([("config", config()), ("weights", tensors([])), ("progress", progress())])
+    size = 200 << 30
+    if lie == "config":
+        image.set("sections[0].size", 1 << 62).set("config.arch_config_size", 0xFFFFFFFF)
+    else:
+        image.set("weights.count", 0xFFFFFFFF if lie == "weights" else 900_000_000)
+        image.set("sections[1].size", 1 << 62 if lie == "weights" else size - 5000)
+    path = tmp_path / "lie.oam"
+    path.write_bytes(image.set("header.total_size", size).seal(payloads=False).bytes())
+    os.truncate(path, size)
+    before = anonymous_memory()
+    with pytest.raises(FormatError):
+        oam.load(path, verify=False)
+    with FileSource(path) as source:
+        if lie != "count":  # whose payload is in range, and so is hashed
+            assert not oam.validate(source).ok
+            oam.salvage(source)
+        next(iter(oam.regions(source)))
+    assert anonymous_memory() - before < 200e6
+
+
+def test_a_second_section_of_a_type_is_shown_as_what_it_is() -> None:
+    for name in ("config", "weights", "state", "optimizer", "progress"):
+        whole = SUITE.case("oam/golden_all_sections").read()
+        count = 5
+        parts = [
+            (key, whole[offset : offset + size])
+            for key, offset, size in zip(
+                ("config", "weights", "state", "optimizer", "progress"),
+                *zip(*(struct.unpack_from("<QQ", whole, 64 + 64 * at + 12) for at in range(count)), strict=True),
+                strict=True,
+            )
+        ]
+        for extra in (b"", b"x"):
+            data = assemble([*parts, (name, extra)]).bytes()
+            regions = list(oam.regions(BufferSource(data)))
+            assert sum(region.size for region in regions) == len(data)
+            assert any(region.path == "sections[5]" for region in regions) == bool(extra)
+
+
+def test_paths_and_buffers_of_odd_kinds(tmp_path: Path) -> None:
+    for read in (load, validate, oam.load):
+        with pytest.raises(ArgumentError, match="characters that no file name can have"):
+            read("\ud800")
+        with pytest.raises(ArgumentError, match="cannot hold a NUL"):
+            read("a\0b")
+    with pytest.raises(ArgumentError, match="characters that no file name can have"):
+        save("\ud800", Model())
+    data = case("golden_weights")
+    path = tmp_path / "m.oam"
+    path.write_bytes(data)
+
+    class Bytes:
+        def __fspath__(self) -> bytes:
+            return os.fsencode(path)
+
+    assert "w" in load(Bytes()).weights  # type: ignore[arg-type]
+    released = memoryview(data)
+    released.release()
+    for odd in (released, np.zeros(4, "M8[s]")[::2], 3, None):
+        with pytest.raises(ArgumentError, match="expected a contiguous bytes-like object"):
+            loads(odd)  # type: ignore[arg-type]
+    array: Any = np.frombuffer(data, np.uint8)
+    assert "w" in loads(array).weights

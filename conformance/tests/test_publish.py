@@ -69,9 +69,36 @@ def test_destinations_that_are_no_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(NotADirectoryError):
         save(tmp_path / "file" / "m.oam", SMALL)
+    for ending in ("/", "/.", "/..", "/new/"):
+        with pytest.raises(IsADirectoryError):
+            save(f"{tmp_path}/file{ending}", SMALL)
+    assert (tmp_path / "file").read_bytes() == b""
     with pytest.raises(OSError, match="Not a regular file"):
         save("/dev/full", SMALL)
     assert _entries(tmp_path) == ["fifo", "file", "loop"]
+
+
+def test_temporaries_that_may_not_be_written_are_removed_too(tmp_path: Path) -> None:
+    path = tmp_path / "m.oam"
+    dead = tmp_path / (publish._stem(str(path)) + "0" * 16 + ".tmp")
+    dead.write_bytes(b"x")
+    dead.chmod(0o444)
+    save(path, SMALL)
+    assert _entries(tmp_path) == ["m.oam"]
+
+
+def test_a_directory_that_cannot_be_read_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def refuse(path: str, flags: int, mode: int = 0o777) -> int:
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+    save(tmp_path / "m.oam", SMALL)
+    monkeypatch.undo()
+    assert validate(tmp_path / "m.oam").ok
 
 
 def test_the_longest_name(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 
 import ckptspec
-from ckptspec.conformance import adapters
+from ckptspec.conformance import adapters, run_arguments
 from ckptspec.conformance.adapters import (
     Adapter,
     AdapterError,
@@ -38,12 +38,12 @@ from ckptspec.conformance.adapters import (
     CommandEncoder,
 )
 from ckptspec.conformance.catalogue import Case, Suite
-from ckptspec.conformance.known_failures import KnownFailures
+from ckptspec.conformance.differences import Difference, first_difference
+from ckptspec.conformance.known_failures import KnownFailures, Update
 from ckptspec.conformance.outcome_report import (
     OUTCOMES,
     Result,
     RunResult,
-    first_difference,
     render_junit,
     render_text,
 )
@@ -189,6 +189,12 @@ def answer(data):
     if name == "runtime":
         print(MESSAGES[argument], file=sys.stderr, flush=True)
         os._exit(1)
+    if name == "lines":  # number of lines, of which one says that a Rust program panicked
+        number, panic = map(int, argument.split(","))
+        for line in range(number):
+            text = "thread 'main' panicked at src/main.rs:2:5:" if line == panic else f"\tline {line}\x1b\n"
+            print(text, file=sys.stderr, flush=True)
+        os._exit(101)
     if name == "hang":
         time.sleep(1000)
     if name == "spawn":  # leaves a child behind that holds standard output open; then hangs, or ends
@@ -340,7 +346,7 @@ def test_place_within_an_argument(small: Small) -> None:
     with Processes() as processes:
         task = adapters.Task(path=small.vectors / "oam/good.bin", timeout=5, limit=100)
         answer = decoder.worker(processes).ask(task)
-    assert (answer.kind, answer.stderr) == ("rejected", "")
+    assert (answer.kind, answer.stderr) == ("rejected", ())
 
 
 @pytest.mark.parametrize("place", ["-", "{}"])
@@ -481,7 +487,7 @@ def test_interrupted_run_leaves_no_process(
         from ckptspec.conformance.adapters import CommandDecoder
         sys.path.insert(0, sys.argv[3])
         from program_suite import suite
-        with runner._signals_raise():
+        with runner.signals_raise():
             decoder = CommandDecoder(sys.argv[1])
             runner.Runner(suite, decoder=decoder, vectors=Path(sys.argv[2])).run()
         """
@@ -751,6 +757,10 @@ class Recorder:
         self.asked.append([])
         return RecorderWorker(self.asked[-1])
 
+    def by_hand(self, _task: adapters.Task) -> str:
+        """Have no command line."""
+        return ""
+
 
 @dataclass(frozen=True)
 class RecorderWorker:
@@ -805,7 +815,9 @@ def test_smoke_failure_stops_the_run(small: Small, fakes: Fakes, behaviour: str,
     assert run.smoke is not None
     assert (run.smoke.result.outcome, run.smoke.ended, run.exit_status, run.results) == (outcome, ended, 2, ())
     text = render_text(run)
+    assert "no document of its format came back" in text
     assert "broken rather than the implementation" in text
+    assert f"\n  file      {small.vectors}/oam/good.bin\n  by hand   " in text
     assert "fake.py" in text
     assert "\x1b" not in text
     if behaviour.startswith("reject"):
@@ -817,6 +829,7 @@ def test_smoke_failure_of_an_encoder(small: Small, fakes: Fakes) -> None:
     run = small.run(decoder=fakes.decoder(), encoder=fakes.encoder({"oam/good": "accept:Writing the file"}))
     assert run.smoke is not None
     assert (run.smoke.result.id, run.smoke.stdout) == ("encode:oam/good", "Writing the file")
+    assert "no file of its format came back" in render_text(run)
 
 
 def test_smoke_failure_of_a_batch_decoder(small: Small, fakes: Fakes) -> None:
@@ -847,12 +860,21 @@ def test_skipped_smoke_case(small: Small, fakes: Fakes) -> None:
         ("'unclosed", "the decoder command cannot be split into words: no closing quotation"),
         ("no-such-command-here -x", "the decoder command is not found or not executable: no-such-command-here"),
         ("/etc/passwd", "the decoder command is not found or not executable: /etc/passwd"),
+        *[
+            (f"cat {words}", "the decoder command is not run by a shell; write sh -c '...'")
+            for words in ("| tee", "> out", "< in", "&& true", "|| true", "; true", "2>&1", "2>/dev/null", ">> 'out'")
+        ],
     ],
 )
 def test_bad_command(command: str, message: str) -> None:
     with pytest.raises(AdapterError) as caught:
         CommandDecoder(command)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("command", ["cat '|' \">\"", "cat a|b a;", "sh -c 'cat > /dev/null; exit 1'", r"cat \' >=3"])
+def test_command_that_needs_no_shell(command: str) -> None:
+    assert CommandDecoder(command).description == command.replace("\\", "\\\\")
 
 
 def test_command_without_its_interpreter(small: Small, tmp_path: Path) -> None:
@@ -948,7 +970,9 @@ def test_update_of_known_failures(small: Small, fakes: Fakes) -> None:
         "encode:oam/old  timeout  # not run here",
         "# the end",
     ]
-    updated = known(small, "\n".join(lines)).updated(results)
+    update = known(small, "\n".join(lines)).updated(results)
+    assert str(update) == "7 lines written: 1 added, 1 changed, 1 removed"
+    updated = update.lines
     assert updated == [
         *lines[:3],
         "decode:oam/bad  accepted-invalid  # not yet explained (was crash: dies of it)",
@@ -957,7 +981,7 @@ def test_update_of_known_failures(small: Small, fakes: Fakes) -> None:
     ]
     again = known(small, "\n".join(updated))
     assert not any(result.fatal for result in again.apply(results))
-    assert again.updated(results) == updated
+    assert again.updated(results) == Update(lines=updated, added=0, changed=0, removed=0)
 
 
 # --- renderings -----------------------------------------------------------------------------------------------------
@@ -965,8 +989,8 @@ def test_update_of_known_failures(small: Small, fakes: Fakes) -> None:
 
 @pytest.fixture(scope="module")
 def ugly_run(small: Small, fakes: Fakes) -> RunResult:
-    """A run with every status, of a suite whose titles are hostile."""
-    cases = tuple(replace(case, title="<b>&\x1b[2J\x00\ud800\ufffe") for case in small.suite.cases)
+    """A run with every status, of a suite whose titles are hard to write into XML."""
+    cases = tuple(replace(case, title=r"<b>&'a\nb']]>") for case in small.suite.cases)
     told = {
         "oam/good": r"edit:tiny/\u0000\ud800\u001b]]><",
         "oam/bad": "accept",
@@ -996,7 +1020,7 @@ def test_text(ugly_run: RunResult) -> None:
     assert text.endswith("says nothing about the cases left out\nnot conformant\n")
     assert (
         r"""
-FAILED decode:oam/good: <b>&\x1b[2J\x00\ud800\ufffe
+FAILED decode:oam/good: <b>&'a\nb']]>
   outcome   wrong-document: another document than the expected one
   expected  the expected document
   happened  accepted, with another document
@@ -1075,6 +1099,202 @@ def test_junit_of_misbehaviour_and_of_smoke_failure(small: Small, fakes: Fakes) 
     root = check_junit(render_junit(run))
     assert [case.attrib["name"] for case in root.iter("testcase")] == ["oam/good"]
     assert "broken rather than the implementation" in (root[0].findtext("system-err") or "")
+
+
+def lines_of(run: RunResult, test_id: str) -> list[str]:
+    """Return the lines of the summary about one failure, without their indentation."""
+    text = render_text(run).split(f"FAILED {test_id}:")[1].split("\n\n")[0]
+    return [line.strip() for line in text.split("\n")[1:]]
+
+
+def test_many_failures_with_the_same_difference(small: Small, fakes: Fakes) -> None:
+    good = small.suite.case("oam/good")
+    more = tuple(replace(good, id=f"oam/good{number}") for number in range(4))
+    many = replace(small, suite=replace(small.suite, cases=(*small.suite.cases, *more)))
+    decoder = fakes.decoder({"oam/good": 'edit:"12"/12'})
+    run = many.run(decoder=decoder)
+    told = "decode: 5 cases differ first at progress.step; the first one: "
+    told += 'expected "12", found 12 (64-bit integers are decimal strings)'
+    assert render_text(run).split("\n")[2:4] == ["", told]
+    assert run.to_json()["groups"] == [
+        {
+            "direction": "decode",
+            "number": 5,
+            "first": {"path": "progress.step", "expected": '"12"', "found": "12"},
+            "hint": "64-bit integers are decimal strings",
+        }
+    ]
+    few = many.run(decoder=decoder, filters=("oam/good", "oam/good[123]"))
+    assert (few.outcomes(), few.groups) == ({"wrong-document": 4}, ())
+    assert "hint      64-bit integers are decimal strings" in lines_of(few, "decode:oam/good1")
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "hint"),
+    [
+        ('"12"', "12", True),
+        ('"-1"', "-1.0", True),
+        ('"1"', "1e+20", True),
+        ('"0x12"', "12", False),
+        ("12", "12", False),
+    ],
+)
+def test_hint_at_decimal_strings(expected: str, found: str, hint: bool) -> None:
+    assert bool(Difference(path="a", expected=expected, found=found).hint) == hint
+
+
+def test_acceptable_cases_that_were_accepted(small: Small, fakes: Fakes) -> None:
+    right = json.dumps(document(phase=2)).replace("/", "")
+    run = small.run(decoder=fakes.decoder({"oam/open": f"accept:{right}", "oam/free": "accept"}))
+    assert (run.exit_status, run.counts()["passed"]) == (0, 9)
+    told = "note: 2 acceptable cases were accepted; where the reference refuses, their content is not compared\n"
+    assert told in render_text(run)
+    assert run.to_json()["acceptable"] == {
+        "accepted": ["decode:oam/open", "decode:oam/free"],
+        "not_compared": ["decode:oam/free"],
+    }
+    run = small.run(decoder=fakes.decoder({"oam/open": f"accept:{right}", "oam/free": "reject"}))
+    assert "acceptable" not in render_text(run)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "shown", "told"),
+    [
+        ("lines:20,-1", [f"    line {number}\\x1b" for number in range(12, 20)], "ends: line 19\\x1b"),
+        (
+            "lines:20,3",
+            ["thread 'main' panicked at src/main.rs:2:5:", *[f"    line {number}\\x1b" for number in range(4, 11)]],
+            "says: thread 'main' panicked at src/main.rs:2:5:",
+        ),
+    ],
+    ids=["last lines", "panic"],
+)
+@pytest.mark.parametrize("batch", [False, True])
+def test_standard_error_of_a_crash(
+    small: Small, fakes: Fakes, behaviour: str, shown: list[str], told: str, batch: bool
+) -> None:
+    make = fakes.batch if batch else fakes.decoder
+    run = small.run(decoder=make({"oam/bad": behaviour}), jobs=1)
+    result = result_of(run, "decode:oam/bad")
+    assert result.happened.endswith(f"exit status 101; standard error {told}")
+    assert run.to_json()["results"][run.results.index(result)]["stderr"] == shown
+    text = "\n".join([f"  stderr    {shown[0]}", *[f"            {line}" for line in shown[1:]]])
+    assert text in render_text(run)
+    assert text in (next(check_junit(render_junit(run)).iter("error")).text or "")
+
+
+def test_failure_shows_file_and_command(small: Small, fakes: Fakes) -> None:
+    decoder, encoder = (
+        fakes.command("decode", told={"oam/other": "exit:3"}),
+        fakes.command("encode", "{}", {"oam/other": "exit:3"}),
+    )
+    run = small.run(decoder=CommandDecoder(decoder), encoder=CommandEncoder(encoder))
+    file = small.vectors / "oam/other.bin"
+    placed = encoder.replace("'{}'", "encoded.bin")  # as the case's file is called
+    for test_id, by_hand in (
+        ("decode:oam/other", f"{decoder} < '{file}'"),
+        ("encode:oam/other", f"{placed} < '{file.with_suffix('.json')}'"),
+    ):
+        result = result_of(run, test_id)
+        assert (result.file, result.by_hand) == (str(file), by_hand)
+        assert lines_of(run, test_id)[-2:] == [f"file      {file}", f"by hand   {by_hand}"]
+        row = run.to_json()["results"][run.results.index(result)]
+        assert (row["file"], row["by_hand"]) == (str(file), by_hand)
+    assert f"file      {file}" in (next(check_junit(render_junit(run)).iter("error")).text or "")
+    assert (result_of(run, "decode:oam/good").file, result_of(run, "decode:oam/good").by_hand) == ("", "")
+
+
+def test_by_hand_asks_the_same(small: Small, fakes: Fakes, tmp_path: Path) -> None:
+    asked = adapters.Task(path=small.vectors / "oam/good.bin", suffix=".oam", timeout=5, limit=100)
+    given = replace(asked, path=small.vectors / "oam/good.json")
+    expected = json.loads(given.path.read_bytes())
+
+    def run(adapter: Adapter, task: adapters.Task) -> bytes:
+        return subprocess.run(["sh", "-c", adapter.by_hand(task)], capture_output=True, cwd=tmp_path, check=True).stdout
+
+    assert json.loads(run(fakes.decoder(), asked)) == expected
+    assert json.loads(run(fakes.decoder(place="{}"), asked)) == expected
+    assert json.loads(run(fakes.batch(), asked)) == {"path": str(asked.path), "document": expected}
+    for place in ("-", "{}"):
+        assert run(fakes.encoder(place=place), given) == b""
+        assert (tmp_path / "encoded.oam").read_bytes() == asked.path.read_bytes()
+        (tmp_path / "encoded.oam").unlink()
+    assert CallableDecoder(ckptspec.decode, "reference").by_hand(asked) == ""
+    assert CommandDecoder("true \x1b").by_hand(asked).startswith(r"true '\x1b' < ")
+
+
+@pytest.mark.parametrize(
+    ("printed", "told", "shown"),
+    [
+        ('{"format":"o', "Unterminated string starting at line 1, column 11", ['{"format":"o', " " * 10 + "^"]),
+        ('{"a":1,"b":NaN}', "NaN is not JSON", ['{"a":1,"b":NaN}', " " * 11 + "^"]),
+        ("\x1bx", "not JSON", [r"\x1bx", "^"]),
+        ("x" * 300 + "{", "not JSON", ["x" * 40 + "...", "^"]),
+        (f'{{"{"é" * 100}":?{"y" * 50}', "not JSON", [f'...{"é" * 19}":?{"y" * 39}...', " " * 24 + "^"]),
+        ('{"a":1,"a":2}', "duplicate key 'a'", ['{"a":1,"a":2}']),
+        ("[1]", "not a JSON object", ["[1]"]),
+        (" ", "not JSON", [" ", " ^"]),
+    ],
+)
+def test_garbage_is_shown(small: Small, fakes: Fakes, printed: str, told: str, shown: list[str]) -> None:
+    run = small.run(decoder=fakes.decoder({"oam/other": f"accept:{printed}"}), filters=("oam/other",))
+    (result,) = run.results
+    assert told in result.happened
+    assert "at at" not in result.happened
+    assert list(result.printed) == shown
+    assert "\n".join(["  printed   " + shown[0], *["            " + line for line in shown[1:]]]) in render_text(run)
+    assert run.to_json()["results"][0]["printed"] == shown
+
+
+def test_garbage_of_a_batch_decoder_is_shown(small: Small, fakes: Fakes) -> None:
+    for behaviour, shown in (("line:load?", ("load?", "^")), ("line:[]", ("[]",)), ("line:", ())):
+        run = small.run(decoder=fakes.batch({"oam/other": behaviour}), filters=("oam/other",))
+        assert run.results[0].printed == shown
+
+
+def test_output_that_is_no_utf_8_is_shown(small: Small) -> None:
+    script = "cat > /dev/null; case $0 in */good.bin) cat \"$0\";; *) printf 'ab\\377c';; esac"
+    suite = replace(small.suite, smoke={})
+    run = replace(small, suite=suite).run(
+        decoder=CommandDecoder(f"sh -c {shlex.quote(script)} {{}}"), filters=("oam/bad",)
+    )
+    assert run.results[0].printed == (r"ab\\xffc", "  ^")
+
+
+def test_rules_are_shown_where_they_can_be_the_cause(small: Small, fakes: Fakes) -> None:
+    def rules(verdict: str, *ids: str, told: str = "exit:3") -> list[str]:
+        case = replace(small.suite.case("oam/other"), verdict=verdict, rules=ids)
+        suite = replace(small.suite, cases=(case,), smoke={})
+        run = replace(small, suite=suite).run(decoder=fakes.decoder({"oam/other": told}))
+        return [line for line in lines_of(run, "decode:oam/other") if line.startswith(("rule", "about"))]
+
+    magic = f"rule      OAM-HDR-MAGIC: {RULES['OAM-HDR-MAGIC'].sentence}"
+    old = f"rule      OAM-HDR-OLD: {RULES['OAM-HDR-OLD'].sentence}"
+    assert rules("invalid", "OAM-HDR-MAGIC") == [magic]
+    assert rules("invalid", "OAM-HDR-OLD") == [old]
+    assert rules("acceptable", "OAM-HDR-MAGIC", "OAM-HDR-OLD") == [magic]
+    assert rules("valid", "OAM-HDR-OLD", "OAM-TEN-ALIGN") == [
+        "about     the file breaks a rule for writers, which readers must accept: OAM-HDR-OLD",
+        "about     the file is valid, and worth a note: OAM-TEN-ALIGN",
+    ]
+    assert rules("valid", told='reject:{"error":{"rule":"OAM-HDR-MAGIC"}}') == [magic]
+
+
+@pytest.mark.parametrize(
+    ("offset", "told"),
+    [
+        (4, "byte 4 is header.version"),
+        (4149, "byte 4149 is config.arch_config_size"),
+        (10**9, "byte 1000000000 is outside of the file, which has "),
+        (-1, "byte -1 is outside of the file, which has "),
+    ],
+)
+def test_byte_of_a_rejection_is_named(small: Small, fakes: Fakes, offset: int, told: str) -> None:
+    error = json.dumps({"error": {"offset": offset}})
+    run = small.run(decoder=fakes.decoder({"oam/other": f"reject:{error}", "oam/bad": f"reject:{error}"}))
+    assert result_of(run, "decode:oam/other").where.startswith(told)
+    assert any(line.startswith(f"where     {told}") for line in lines_of(run, "decode:oam/other"))
+    assert result_of(run, "decode:oam/bad").where == ""  # which is rightly rejected
 
 
 DIFFERENCES = [
@@ -1171,6 +1391,22 @@ def test_cli_shows_progress_on_a_terminal_only(conform: CommandLine, monkeypatch
     assert [lines[1], lines[-2], lines[-1]] == ["decode 1/9\x1b[K", "encode 5/5\x1b[K", "\x1b[K"]
 
 
+def test_progress_is_redrawn_at_a_readable_pace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    now = 0.0
+    monkeypatch.setattr(run_arguments.time, "monotonic", lambda: now)
+    with run_arguments.progress_line() as show:
+        assert show is not None
+        for done in range(1, 1001):  # in one second
+            now = done / 1000
+            show("decode", done, 1000)
+    lines = capsys.readouterr().err.split("\r")[1:-1]
+    assert 9 <= len(lines) <= 12
+    assert (lines[0], lines[-1]) == ("decode 1/1000\x1b[K", "decode 1000/1000\x1b[K")
+
+
 def test_cli_known_failures(conform: CommandLine, fakes: Fakes, tmp_path: Path) -> None:
     file = tmp_path / "known.txt"
     words = ["--decoder", fakes.command("decode", told={"oam/bad": "exit:3"}), "--known-failures", str(file)]
@@ -1178,12 +1414,13 @@ def test_cli_known_failures(conform: CommandLine, fakes: Fakes, tmp_path: Path) 
         conform(*words)
     assert conform(*words, "--update-known-failures")[0] == 0
     assert file.read_text().split("\n")[-2:] == ["decode:oam/bad  crash  # not yet explained", ""]
-    assert conform(*words)[0] == 0
+    status, out, _ = conform(*words)
+    assert status == 0
+    assert out.endswith("\nas listed: 1 known failure, nothing else\n")
     before = file.read_bytes()
-    for partial in (["--filter", "*"], ["--skip-tag", "old"]):
-        status, _, err = conform(*words, "--update-known-failures", *partial)
-        assert (status, file.read_bytes()) == (2, before)
-        assert err.startswith("ckptspec: a partial run cannot update the known failures")
+    status, _, err = conform(*words, "--update-known-failures", "--filter", "*")
+    assert (status, file.read_bytes()) == (2, before)
+    assert err == "ckptspec: a partial run cannot update the known failures: leave out --filter\n"
     right = ["--decoder", fakes.command("decode"), *words[2:]]
     status, out, _ = conform(*right)
     assert status == 1
@@ -1192,6 +1429,26 @@ def test_cli_known_failures(conform: CommandLine, fakes: Fakes, tmp_path: Path) 
     assert "decode:" not in file.read_text()
     assert conform("--decoder", "false", *words[2:], "--update-known-failures")[0] == 2  # the smoke case fails
     assert "decode:" not in file.read_text()
+
+
+def test_cli_updates_known_failures_of_what_ran(conform: CommandLine, fakes: Fakes, tmp_path: Path) -> None:
+    """Tests that are skipped keep their lines, and the summary says what was written."""
+    file = tmp_path / "known.txt"
+    file.write_text(
+        "decode:oam/worse crash # skipped here\ndecode:oam/good crash # gone\ndecode:oam/bad timeout # was\n"
+    )
+    decoder = fakes.command("decode", told={"oam/bad": "exit:3", "any/nothing": "exit:3"})
+    words = ["--decoder", decoder, "--known-failures", str(file), "--update-known-failures", "--skip-tag", "old"]
+    status, out, _ = conform(*words)
+    assert status == 0
+    assert file.read_text().split("\n") == [
+        "decode:oam/worse crash # skipped here",
+        "decode:oam/bad  crash  # not yet explained (was timeout: was)",
+        "decode:any/nothing  crash  # not yet explained",
+        "",
+    ]
+    assert f"note: {file}: 3 lines written: 1 added, 1 changed, 1 removed\n" in out
+    assert out.endswith("\nas listed: 2 known failures, nothing else\n")
 
 
 @pytest.mark.parametrize(

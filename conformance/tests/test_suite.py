@@ -138,7 +138,7 @@ def test_export(tmp_path: Path) -> None:
 
     chosen = [case for case in FILES if case.verdict == "acceptable"]
     export(chosen, tmp_path / "vectors")
-    assert load_suite(tmp_path / "vectors" / "manifest.json").cases == SUITE.cases
+    assert load_suite(tmp_path / "vectors" / "manifest.json").cases == tuple(chosen)
     assert {path.name for path in (tmp_path / "vectors" / "oam").iterdir()} == {
         Path(name).name for case in chosen for name in (case.file, case.expected)
     }

@@ -20,6 +20,7 @@ from ckptspec.conformance.outcome_report import RunResult, render_text
 from ckptspec.conformance.runner import Options, Runner
 
 HERE = Path(__file__).parent
+EXAMPLES = HERE.resolve().parents[1] / "docs" / "adapters" / "python"
 
 
 def command(script: str, *arguments: str) -> str:
@@ -62,6 +63,35 @@ def test_plain_encoder_passes(suite: Suite) -> None:
     run = Runner(suite, encoder=encoder, options=Options(formats=("oam",), strict=True)).run()
     assert {result.case.kind for result in run.results} == {"file", "document"}
     assert_passes(run)
+
+
+@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the documentation is not installed")
+@pytest.mark.parametrize(
+    ("place", "filters"), [("", ()), (" {}", ("oam/document_*", "oam/golden_dtype_*"))], ids=["stdout", "file"]
+)
+def test_example_encoder_passes(suite: Suite, place: str, filters: tuple[str, ...]) -> None:
+    encoder = CommandEncoder(shlex.join([sys.executable, "-B", str(EXAMPLES / "encoder.py")]) + place)
+    run = Runner(suite, encoder=encoder, options=Options(formats=("oam",), filters=filters, strict=True)).run()
+    assert {(result.case.kind, result.case.verdict) for result in run.results} == {
+        ("file", "valid"),
+        ("document", "valid"),
+        ("document", "invalid"),
+    }
+    assert_passes(run)
+
+
+@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the documentation is not installed")
+def test_example_encoder_needs_its_strictness(suite: Suite, tmp_path: Path) -> None:
+    """An ordinary JSON parser, which takes the last of two values, is not enough; the page says so."""
+    strictness = ", object_pairs_hook=each_key_once"
+    for name in ("encoder.py", "my_reader.py", "my_writer.py"):
+        text = (EXAMPLES / name).read_text("utf-8")
+        assert (strictness in text) == (name == "encoder.py")
+        (tmp_path / name).write_text(text.replace(strictness, ""), "utf-8")
+    encoder = CommandEncoder(shlex.join([sys.executable, "-B", str(tmp_path / "encoder.py")]))
+    run = Runner(suite, encoder=encoder, options=Options(formats=("oam",), filters=("oam/document_raw_*",))).run()
+    failed = {result.case.id: result.outcome for result in run.results if result.fatal}
+    assert failed == {"oam/document_raw_duplicate_key": "accepted-invalid"}
 
 
 @dataclass(frozen=True)

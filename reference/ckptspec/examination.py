@@ -7,6 +7,7 @@ yield a canonical finding or a note, or that reads more than a reader needs, is 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from .source import Source
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Examination", "Stop"]
 
-MAX_FINDINGS: Final = 10_000  # a hostile index could hold billions of faults
+MAX_FINDINGS: Final = 10_000  # of each severity; a hostile index could hold billions of faults
 
 
 class Stop(Exception):  # noqa: N818  # not an error: the examination cannot or need not go on
@@ -30,6 +31,7 @@ class Examination:
         self.source = source
         self.report = report
         self.verify = verify
+        self._counts: Counter[str] = Counter()
 
     @property
     def thorough(self) -> bool:
@@ -46,6 +48,11 @@ class Examination:
 
         if self.report is None and RULES[rule].kind != REJECT:
             return
+        if self.report is not None:
+            self._counts[RULES[rule].kind] += 1
+            if self._counts[RULES[rule].kind] > MAX_FINDINGS:
+                self.report.truncated = True
+                return
         finding = Finding(
             rule=rule,
             offset=offset,
@@ -58,6 +65,3 @@ class Examination:
         if self.report is None:
             raise FormatError(finding, self.source.name)
         self.report.findings.append(finding)
-        if len(self.report.findings) >= MAX_FINDINGS:
-            self.report.truncated = True
-            raise Stop

@@ -91,8 +91,8 @@ class Survivor:
 class Report:
     """All that an examination found in one file.
 
-    ``findings`` stand in the order in which a reader meets them. ``truncated`` says that there were so many that the
-    examination stopped. ``survivors`` is filled only for a file that a reader must refuse.
+    ``findings`` stand in the order in which a reader meets them. ``truncated`` says that there were too many of a
+    severity to list all. ``survivors`` is filled only for a file that a reader must refuse.
     """
 
     source: str | None = None

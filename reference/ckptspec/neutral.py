@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from .errors import ArgumentError
-from .text import printable, shorten
+from .text import shorten, show
 
 __all__ = [
     "bits",
@@ -35,7 +35,7 @@ MAX_DOCUMENT_DEPTH: Final = 32  # the deepest document of any format stays well 
 
 
 def _refuse(path: str, found: object, expected: str) -> NoReturn:
-    raise ArgumentError(f"found {shorten(printable(repr(found)))}, expected {expected}", path)
+    raise ArgumentError(f"found {show(found)}, expected {expected}", path)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise ArgumentError(f"duplicate key '{printable(shorten(key))}'", "document")
+                raise ArgumentError(f"duplicate key {show(key)}", "document")
             seen.add(key)
     return made
 
@@ -88,7 +88,7 @@ def keys(value: Any, path: str, expected: Collection[str]) -> Mapping[str, Any]:
         _refuse(path, value, "an object")
     for key in value:
         if not isinstance(key, str) or key not in expected:
-            raise ArgumentError(f"unknown key '{shorten(printable(str(key)))}'", path)
+            raise ArgumentError(f"unknown key {show(key)}", path)
     for key in expected:
         if key not in value:
             raise ArgumentError(f"missing key '{key}'", path)

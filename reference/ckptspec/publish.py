@@ -18,8 +18,8 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from .errors import ArgumentError
 from .progress import advance
+from .source import path_text
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -76,11 +76,9 @@ def publishing(path: str | os.PathLike[str]) -> Iterator[Draft]:
     removed and what stood at ``path`` is untouched. Raises OSError for what the system refuses, a destination that is
     no regular file included.
     """
-    name = os.fspath(path)
-    if not isinstance(name, str):
-        raise ArgumentError(f"expected a path as text, found {type(name).__name__}", "path")
-    if "\0" in name:
-        raise ArgumentError("a path cannot hold a NUL", "path")
+    name = path_text(path)
+    if os.path.basename(name) in ("", ".", ".."):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     target = os.path.realpath(name)
     mode = _mode_of(target, name)
     directory = os.path.dirname(target)
@@ -109,8 +107,6 @@ def _mode_of(target: str, name: str) -> int | None:
     try:
         status = os.lstat(target)
     except FileNotFoundError:
-        if not os.path.basename(name):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name) from None
         return None
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
@@ -167,7 +163,7 @@ def _sweep(target: str) -> None:
 
 
 def _remove_if_unlocked(path: str) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.unlink(path)
@@ -176,7 +172,10 @@ def _remove_if_unlocked(path: str) -> None:
 
 
 def _sync_directory(directory: str) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:  # a directory that may be written but not read: nobody can sync it
+        return
     try:
         os.fsync(fd)
     except OSError as error:

@@ -8,6 +8,7 @@ q8 has one signed byte a code: value = code * scale. All codes come first, then 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,7 @@ import numpy as np
 
 from .errors import ArgumentError
 from .spec.schema import OAM_QUANT_BLOCK
+from .text import show
 
 __all__ = ["Quantization", "QuantizedTensor", "quantize_array"]
 
@@ -40,14 +42,20 @@ class QuantizedTensor:
     scales: Array
 
     def __post_init__(self) -> None:
-        if self.encoding not in _LIMIT:
-            raise ArgumentError(f"found {self.encoding!r}, expected q4 or q8", "encoding")
+        if not isinstance(self.encoding, str) or self.encoding not in _LIMIT:
+            raise ArgumentError(f"found {show(self.encoding)}, expected q4 or q8", "encoding")
+        try:
+            object.__setattr__(self, "shape", tuple(operator.index(extent) for extent in self.shape))
+        except TypeError:
+            raise ArgumentError(f"found {show(self.shape)}, expected a shape of integers", "shape") from None
         blocks = -(-math.prod(self.shape) // OAM_QUANT_BLOCK)
         code = np.dtype("u1" if self.encoding == "q4" else "i1")
         for name, array, shape, dtype in (
             ("payload", self.payload, (blocks, _CODE_BYTES[self.encoding]), code),
             ("scales", self.scales, (blocks,), np.dtype("<f4")),
         ):
+            if not isinstance(array, np.ndarray):
+                raise ArgumentError(f"found {show(array)}, expected an array", name)
             if array.shape != shape or array.dtype != dtype:
                 found = f"{array.dtype} of shape {array.shape}"
                 raise ArgumentError(f"found {found}, expected {dtype} of shape {shape}", name)
@@ -159,7 +167,7 @@ def quantize_array(array: Array, encoding: str) -> QuantizedTensor:
     positive or not finite. Codes are rounded half to even; non-finite elements become 0.
     """
     if encoding not in _LIMIT:
-        raise ArgumentError(f"found {encoding!r}, expected q4 or q8", "encoding")
+        raise ArgumentError(f"found {show(encoding)}, expected q4 or q8", "encoding")
     if array.dtype != np.dtype(np.float32) or not array.size:
         raise ArgumentError(f"found {array.dtype} of shape {array.shape}, expected float32 elements", "array")
     parts = [_quantize_blocks(encoding, blocks) for blocks in _blocks_of(_flat(array))]

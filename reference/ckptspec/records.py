@@ -16,6 +16,7 @@ bool      byte                  bool                     true or false
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +27,7 @@ from construct import Struct
 from .errors import ArgumentError
 from .spec.dtypes import OAM_BY_CODE, OAM_DTYPES
 from .spec.layout import Field, field, fields
-from .text import printable, shorten
+from .text import show
 
 __all__ = ["build", "default_value", "public_fields", "value_of", "values_of"]
 
@@ -72,23 +73,23 @@ def f32_bits_of(value: Any, path: str) -> int:
     if isinstance(value, np.float32):
         return int(value.reshape(1).view(np.uint32)[0])  # as it is: converting would quiet a signalling NaN
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ArgumentError(f"found {shorten(repr(value))}, expected a number", path)
+        raise ArgumentError(f"found {show(value)}, expected a number", path)
     try:
         with np.errstate(over="ignore"):
             narrow = np.float32(value)
-        fits = bool(np.isfinite(narrow)) or not np.isfinite(value)
-    except OverflowError:
+        fits = math.isfinite(narrow) or not math.isfinite(value)
+    except OverflowError:  # an integer beyond what a float can hold
         fits = False
     if not fits:
-        raise ArgumentError(f"{shorten(str(value))} does not fit into 32 bits", path)
+        raise ArgumentError(f"{show(value)} does not fit into 32 bits", path)
     return int(narrow.reshape(1).view(np.uint32)[0])
 
 
 def text_bytes(value: Any, path: str, width: int, *, empty: bool = True) -> bytes:
     """Return text as the bytes of a NUL-terminated field of ``width`` bytes, unpadded."""
     if not isinstance(value, str):
-        raise ArgumentError(f"found {shorten(repr(value))}, expected text", path)
-    shown = f"'{shorten(printable(value))}'"
+        raise ArgumentError(f"found {show(value)}, expected text", path)
+    shown = show(value)
     try:
         raw = value.encode()
     except UnicodeEncodeError:
@@ -109,11 +110,9 @@ def _integer(value: Any, path: str, item: Field) -> int:
             raise TypeError
         made = operator.index(value)
     except TypeError:
-        raise ArgumentError(f"found {shorten(repr(value))}, expected an integer", path) from None
+        raise ArgumentError(f"found {show(value)}, expected an integer", path) from None
     if not low <= made <= high:
-        raise ArgumentError(
-            f"{shorten(str(made)) if made.bit_length() < 9999 else 'the number'} is not within {low} to {high}", path
-        )
+        raise ArgumentError(f"{show(made)} is not within {low} to {high}", path)
     return made
 
 
@@ -125,11 +124,11 @@ def _stored(item: Field, value: Any, path: str) -> Any:
             return f32_bits_of(value, path)
         case "dtype":
             if not isinstance(value, str) or value not in OAM_DTYPES:
-                raise ArgumentError(f"found {shorten(repr(value))}, expected one of {', '.join(OAM_DTYPES)}", path)
+                raise ArgumentError(f"found {show(value)}, expected one of {', '.join(OAM_DTYPES)}", path)
             return OAM_DTYPES[value].oam_code
         case "bool":
             if not isinstance(value, (bool, np.bool_)):
-                raise ArgumentError(f"found {shorten(repr(value))}, expected a bool", path)
+                raise ArgumentError(f"found {show(value)}, expected a bool", path)
             return int(value)
         case _:
             return _integer(value, path, item)

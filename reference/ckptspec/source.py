@@ -14,15 +14,18 @@ import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
 
 from .errors import ArgumentError
 from .progress import advance
+from .text import show
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BufferSource", "FileSource", "PatchedSource", "Source", "open_source"]
+__all__ = ["BufferSource", "FileSource", "PatchedSource", "Source", "open_source", "path_text"]
 
 BLOCK: Final = 1 << 20  # bytes that are read at a time when a payload is streamed
 
@@ -83,8 +86,11 @@ class BufferSource(Source):
 
     def __init__(self, data: Buffer, name: str | None = None) -> None:
         try:
-            self._data = memoryview(data).cast("B").toreadonly()
-        except TypeError:
+            raw: Any = data
+            if isinstance(data, np.ndarray) and data.flags.c_contiguous:
+                raw = data.reshape(-1).view(np.uint8)  # bfloat16, for one, has no buffer of its own
+            self._data = memoryview(raw).cast("B").toreadonly()
+        except (TypeError, ValueError, BufferError):
             raise ArgumentError(f"expected a contiguous bytes-like object, found {type(data).__name__}") from None
         self.name = name
         self.size = self._data.nbytes
@@ -108,9 +114,10 @@ class FileSource(Source):
     """A regular file, opened for reading."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(path)
+        self._fd = -1
+        self.name = path_text(path)
         # Without O_NONBLOCK, opening a FIFO would wait for a writer.
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._fd = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         self._map: memoryview | None = None
         try:
             status = os.fstat(self._fd)
@@ -204,10 +211,22 @@ class PatchedSource(Source):
         return self._content[offset : offset + size]
 
 
+def path_text(path: Any) -> str:
+    """Return a path as text that the system can take; ArgumentError if it is none."""
+    try:
+        name = os.fsdecode(path)
+        os.fsencode(name)
+    except TypeError:
+        raise ArgumentError(f"found {type(path).__name__}, expected a path", "path") from None
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{show(path)} has characters that no file name can have", "path") from None
+    if "\0" in name:
+        raise ArgumentError("a path cannot hold a NUL", "path")
+    return name
+
+
 def open_source(where: str | os.PathLike[str] | Buffer) -> Source:
     """Open a path, or wrap bytes; OSError if the path is no readable regular file."""
     if isinstance(where, (str, os.PathLike)):
-        if "\0" in os.fspath(where):
-            raise ArgumentError("a path cannot hold a NUL", "path")
         return FileSource(where)
     return BufferSource(where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["count", "printable", "shorten"]
+__all__ = ["count", "printable", "shorten", "show"]
 
 # Categories that move the cursor, hide, reorder or are not characters at all: C* (control, format, surrogate,
 # private, unassigned) and Z* (separators), of which only the plain space stays as it is.
@@ -36,6 +36,23 @@ def printable(text: str) -> str:
 def shorten(text: str, limit: int = 60) -> str:
     """Return ``text`` cut to ``limit`` characters, the cut shown by three dots."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def show(value: object, limit: int = 60) -> str:
+    """Return any value as short text that may be shown; never descends into it, so that nothing is too deep or long."""
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= 256 else f"an integer of {value.bit_length()} bits"
+    if isinstance(value, str):
+        return f"'{shorten(printable(value[: 4 * limit]), limit)}'"
+    if isinstance(value, (bytes, bytearray)):
+        return shorten(repr(bytes(value[:limit])), limit)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        return f"{type(value).__name__} of {len(value)}"
+    return type(value).__name__
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

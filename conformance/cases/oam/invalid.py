@@ -57,13 +57,13 @@ def _header(book: CaseBook) -> None:
         _add(book, f"short_{size}", f"a file of {size} bytes", "OAM-HDR-SHORT", whole[:size])
     for name, magic in {"lower": b"oam\0", "swapped": b"\0MAO", "no_nul": b"OAM ", "bit": b"NAM\0"}.items():
         _add(book, f"magic_{name}", f"magic {magic!r}", "OAM-HDR-MAGIC", base().set("header.magic", magic).seal())
-    for version in (0, 4, 0x100, 0xFFFFFFFF):
+    for version in (0, 4, 0x100, 0x10003, 0xFFFFFFFF):
         made = base().set("header.version", version).seal()
         _add(book, f"version_{version}", f"version {version}", "OAM-HDR-VERSION", made)
     for count in (0, OAM_MAX_SECTIONS + 1, 0xFFFFFFFF):
         made = base().set("header.section_count", count).seal()
         _add(book, f"count_{count}", f"{count} sections", "OAM-HDR-COUNT", made)
-    for name, change in {"short": -1, "long": 1, "zero": None}.items():
+    for name, change in {"short": -1, "long": 1, "zero": None, "2_32": 1 << 32}.items():
         made = base()
         made.set("header.total_size", 0 if change is None else len(made.data) + change).seal()
         _add(book, f"total_{name}", f"the total size is {name}", "OAM-HDR-TOTAL", made)
@@ -111,9 +111,12 @@ def _table(book: CaseBook) -> None:
     for value in (1, 255):
         made = base().set("sections[1].compression", value).seal()
         _add(book, f"compression_{value}", f"compression {value}", "OAM-SEC-COMPRESSION", made)
-    for name, value in {"1": 1, "size": len(tensors([W])), "max": U64}.items():
+    for name, value in {"1": 1, "size": len(tensors([W])), "2_40": 1 << 40, "max": U64}.items():
         made = base().set("sections[1].compressed_size", value).seal()
         _add(book, f"compressed_size_{name}", f"compressed size {value}", "OAM-SEC-COMPSIZE", made)
+    for key, rule in (("compression", "OAM-SEC-COMPRESSION"), ("compressed_size", "OAM-SEC-COMPSIZE")):
+        made = image(extra=[("legacy", b"cache")]).set(f"sections[3].{key}", 1).seal()
+        _add(book, f"{key}_legacy", f"{key} 1 of a legacy section", rule, made, "OAM-SEC-LEGACY")
     _ranges(book)
     _overlaps(book)
     for name in ("config", "progress"):
@@ -274,7 +277,7 @@ def _index(book: CaseBook) -> None:
         for label, value in {"low": b"\1\0\0\0", "high": b"\0\0\0\x80"}.items():
             made = base().set(f"{name}.reserved", value).seal()
             _add(book, f"index_reserved_{name}_{label}", f"{name}.reserved is not zero", "OAM-IDX-RESERVED", made)
-        for count in (2, 20, 0xFFFFFFFF):
+        for count in (2, 20, 1 << 29, 0xFFFFFFFF):
             made = base().set(f"{name}.count", count).seal()
             _add(book, f"index_count_{name}_{count}", f"{count} entries where one is", "OAM-IDX-COUNT", made)
     made = image(tensors([])[:4] + b"\0\0\0\1", opt=optimizer())
@@ -357,11 +360,20 @@ def _sizes(book: CaseBook) -> None:
     for name, shape in {
         "2_32": (1 << 32, 1 << 32),
         "then_zero": (1 << 63, 4, 0),
+        "exactly_then_zero": (1 << 32, 1 << 32, 0),
         "max": (U64, 2),
         "rank_8": (256,) * 8,
         "late": (1, 1, 1, 1 << 40, 1, 1, 1, 1 << 40),
     }.items():
-        add(f"elements_{name}", f"the extents {list(shape)}", "OAM-TEN-ELEMENTS", one(shape))
+        data = b"" if 0 in shape else b"1234"  # so that nothing but the product is wrong
+        add(f"elements_{name}", f"the extents {list(shape)}", "OAM-TEN-ELEMENTS", one(shape, data=data))
+    for name, made in {
+        "extent": one(((1 << 32) + 1,)),
+        "num_bytes": one((1,), num_bytes=(1 << 32) + 4),
+        "blob_offset": one((1,), blob_offset=1 << 32),
+    }.items():
+        rule = "OAM-TEN-BYTES" if name == "extent" else "OAM-TEN-RANGE"
+        add(f"tensor_2_32_{name}", f"right if {name} is cut to 32 bits", rule, made, *company)
     for name, dtype, shape in (("f32", "f32", (1 << 62,)), ("c128", "c128", (1 << 60,)), ("f64", "f64", (U64,))):
         made = one(shape, dtype)
         add(f"sizeof_{name}", f"{dtype} of {list(shape)} takes 2^64 bytes or more", "OAM-TEN-SIZEOF", made)
@@ -454,7 +466,7 @@ def _optimizer(book: CaseBook) -> None:
     for name, kind in kinds.items():
         made = image(opt=optimizer(ramp(24), kind=kind))
         _add(book, f"optimizer_kind_{name}", f"the optimizer {kind!r}", "OAM-OPT-KIND", made)
-    for name, count in {"max": U64, "2_61": 1 << 61, "edge": (1 << 61) - 8}.items():
+    for name, count in {"max": U64, "2_61": 1 << 61, "edge": (1 << 61) - 8, "wrap": (1 << 61) + 6}.items():
         made = image(opt=optimizer(ramp(24), moment_count=count))
         title = f"{count} moments take 2^64 bytes or more"
         _add(book, f"optimizer_overflow_{name}", title, "OAM-OPT-OVERFLOW", made, "OAM-OPT-MOMENTS")
@@ -463,7 +475,8 @@ def _optimizer(book: CaseBook) -> None:
     wrong: dict[str, tuple[str, bytes]] = {
         "few": ("5 moments stated, 6 there", optimizer(ramp(24), moment_count=5)),
         "many": ("7 moments stated, 6 there", optimizer(ramp(24), moment_count=7)),
-        "wrap": ("a count that wraps to 48 bytes in 64 bits", optimizer(ramp(24), moment_count=6)[:-1]),
+        "short": ("the last byte is missing", optimizer(ramp(24))[:-1]),
+        "2_32": ("a count that is right if it is cut to 32 bits", optimizer(ramp(24), moment_count=(1 << 32) + 6)),
         "first_only": ("Adam with its first moment only", optimizer(ramp(24), b"", kind="Adam")),
         "muon_both": ("Muon with two moments", optimizer(ramp(24), kind="Muon")),
         "odd": ("a byte too many", optimizer(ramp(24)) + b"\0"),

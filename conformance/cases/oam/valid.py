@@ -128,6 +128,8 @@ def _shapes(book: CaseBook) -> None:
         "0_3": (0, 3),
         "rank_8": (1, 2, 3, 0, 5, 6, 7, 8),
         "then_2_63": (0, 1 << 63),
+        "2_63_then": (1 << 63, 0),
+        "max_then": (U64, 0),
         "then_overflow": (0, 1 << 63, 4),
         "then_max": (0, U64),
     }

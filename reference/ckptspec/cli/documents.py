@@ -9,9 +9,10 @@ import sys
 from typing import Any
 
 from .. import neutral
-from ..errors import FormatError
+from ..errors import ArgumentError, FormatError
 from ..formats import format_of, module_of
 from ..progress import meter
+from ..source import FileSource, Source
 from . import os_error
 from .io import open_argument
 
@@ -22,7 +23,8 @@ def decode(args: argparse.Namespace) -> int:
     """Print the document and return 0, or print ``{"error": ...}`` and return 1."""
     if args.batch:
         return _batch()
-    answer = _answer(args.file)
+    with open_argument(args.file) as source:
+        answer = _answer(source)
     if "error" in answer:
         print(neutral.dump_json(answer))
         print(f"ckptspec: {answer['error']['message']}", file=sys.stderr)
@@ -32,24 +34,27 @@ def decode(args: argparse.Namespace) -> int:
     return 0
 
 
-def _answer(name: str) -> dict[str, Any]:
-    with open_argument(name) as source:
-        try:
-            with meter(source.size, "decode"):
-                return {"document": module_of(format_of(source)).decode(source)}
-        except FormatError as error:
-            return {"error": {"rule": error.rule, "offset": error.offset, "path": error.path, "message": str(error)}}
+def _answer(source: Source) -> dict[str, Any]:
+    try:
+        with meter(source.size, "decode"):
+            return {"document": module_of(format_of(source)).decode(source)}
+    except FormatError as error:
+        return {"error": {"rule": error.rule, "offset": error.offset, "path": error.path, "message": str(error)}}
 
 
 def _batch() -> int:
     for line in sys.stdin.buffer:
-        path = os.fsdecode(line.rstrip(b"\r\n"))
+        path = os.fsdecode(line.removesuffix(b"\n"))
         if not path:
             continue
         try:
-            answer = _answer(path)
-        except OSError as error:  # an answer is owed; that the file cannot be read is no verdict on its content
-            print(f"ckptspec: {os_error(error)}", file=sys.stderr)
+            with FileSource(path) as source:
+                answer = _answer(source)
+        except (
+            OSError,
+            ArgumentError,
+        ) as error:  # an answer is owed; that the file cannot be read is no verdict on its content
+            print(f"ckptspec: {os_error(error) if isinstance(error, OSError) else error}", file=sys.stderr)
             return 2
         print(neutral.dump_json({"path": path, **answer}), flush=True)
     return 0

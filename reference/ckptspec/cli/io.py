@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from typing import Any
@@ -14,6 +15,8 @@ __all__ = ["open_argument", "print_json"]
 def open_argument(name: str) -> Source:
     """Open a file named on the command line; ``-`` is standard input, which is read to its end."""
     if name == "-":
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, "standard input is closed")
         return BufferSource(sys.stdin.buffer.read(), "-")
     return FileSource(name)
 

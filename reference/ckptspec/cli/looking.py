@@ -87,7 +87,7 @@ def _print_report(report: Report, style: Style, quiet: bool, strict: bool) -> No
     for finding in report.findings:
         print_finding(finding, style)
     if report.truncated:
-        print("  more findings than can be listed; the examination stopped here")
+        print("  there are more findings of a severity than can be listed")
     if report.survivors:
         _print_survivors(report, style)
 

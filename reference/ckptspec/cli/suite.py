@@ -44,7 +44,7 @@ def vectors(args: argparse.Namespace) -> int:
         and (args.tag is None or args.tag in case.tags)
     ]
     if args.action == "export":
-        if args.directory is None:
+        if not args.directory:
             print("ckptspec: vectors export needs a directory", file=sys.stderr)
             return 2
         from ..conformance.export import export

@@ -17,9 +17,9 @@ from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..records import values_of
 from ..source import BufferSource, PatchedSource, Source, open_source
-from ..spec.dtypes import OAM_DTYPES, oam_dtype_of
+from ..spec.dtypes import oam_dtype_of
 from ..spec.schema import OAM_MAGIC, OAM_NEWEST, OAM_TENSOR_SECTIONS, OamConfig, OamOptimizer, OamProgress
-from ..text import printable, shorten
+from ..text import show
 from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, Anatomy
 from ._examine import examine
 from ._model import Config, Model, Optimizer, Progress, QuantizingMap, Tensor, TensorMap
@@ -129,38 +129,49 @@ def quantize(model: Model, encoding: str) -> Model:
     Other weights and the state are kept; the optimizer is dropped, since its moments belong to the dense weights.
     Raises ArgumentError if such a weight has another dtype, or if nothing is there to convert.
     """
-    from ..arrays import as_array
-    from ..quantization import Quantization, QuantizedTensor
+    from ..quantization import Quantization
+    from ._write import items_of
 
-    if encoding not in ("q4", "q8"):
-        raise ArgumentError(f"found {encoding!r}, expected q4 or q8", "encoding")
+    if not isinstance(model, Model):
+        raise ArgumentError(f"found {show(model)}, expected a Model", "model")
+    if not isinstance(encoding, str) or encoding not in ("q4", "q8"):
+        raise ArgumentError(f"found {show(encoding)}, expected q4 or q8", "encoding")
     weights: dict[str, Any] = {}
-    for name in model.weights:
-        value: Any = _shaped(model.weights, name)
+    for name, value in items_of("weights", model.weights):
+        where = f"weights[{show(name, 140)}]"
+        if not isinstance(name, str) or name in weights:
+            raise ArgumentError("is no text" if not isinstance(name, str) else "the name occurs twice", where)
         weights[name] = value
-        if isinstance(value, (QuantizedTensor, Tensor)):
-            continue
-        where = f"weights['{shorten(printable(name))}']"
-        value = as_array(value, where)
-        if value.ndim < 2 or not value.size:
-            continue
-        if oam_dtype_of(value.dtype) is not OAM_DTYPES["f32"]:
-            raise ArgumentError(f"dtype {value.dtype} cannot be quantized, only f32 can", where)
-        weights[name] = Quantization(value, encoding)
+        array = _dense(value, where)
+        if array is not None:
+            weights[name] = Quantization(array, encoding)
     if not any(isinstance(value, Quantization) for value in weights.values()):
         raise ArgumentError("no dense f32 weight of rank 2 or more with elements is there to quantize", "weights")
     return replace(model, weights=QuantizingMap(weights), optimizer=None, version=OAM_NEWEST)
 
 
-def _shaped(tensors: Mapping[str, Any], name: str) -> Any:
-    """Return a tensor as an array, or as it is stored where numpy cannot hold its shape (it then has no elements)."""
-    if isinstance(tensors, TensorMap):
-        stored = tensors.stored(name)
-        try:
-            return stored.value()
-        except ArgumentError:
-            return stored
-    return tensors[name]
+def _dense(value: Any, where: str) -> np.ndarray[Any, Any] | None:
+    """Return a weight as the array to be quantized, or None if it is to be kept; ArgumentError if it cannot be."""
+    from ..arrays import as_array
+    from ..quantization import QuantizedTensor
+
+    if isinstance(value, QuantizedTensor) or (isinstance(value, Tensor) and value.encoding != "dense"):
+        return None
+    if isinstance(value, Tensor):
+        dtype, rank = value.dtype, len(value.shape)
+    else:
+        value = as_array(value, where)
+        scalar = oam_dtype_of(value.dtype)
+        dtype, rank = scalar.name if scalar else str(value.dtype), value.ndim
+    if rank < 2:
+        return None
+    if dtype != "f32":
+        raise ArgumentError(f"dtype {dtype} cannot be quantized, only f32 can", where)
+    if isinstance(value, Tensor):
+        if not len(value.data):
+            return None
+        value = value.value()
+    return value if value.size else None
 
 
 def _examined(source: Source) -> tuple[Report, Anatomy | None]:

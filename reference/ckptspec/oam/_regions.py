@@ -87,6 +87,10 @@ def _record(
 
 def _section(source: Source, anatomy: Anatomy, section: Section) -> Iterator[Region]:
     at = section.offset
+    if anatomy.section(section.name) is not section:  # a second one of its type
+        if section.size:
+            yield _data(at, section.size, f"sections[{section.entry}]", "A section that is not read.")
+        return
     index = anatomy.indexes.get(section.name)
     if section.name == "config" and anatomy.config is not None:
         yield from _record(source, OamConfig, at, "config")

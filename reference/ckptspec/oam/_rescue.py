@@ -8,7 +8,7 @@ reserved byte) is repaired.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from ._tensors import ENCODING_NAMES, raw_name
 from ._write import check_tensor
 
 __all__ = ["rescue"]
+
+MOST_GUESSED: Final = 1 << 24  # bytes of an arch_config whose size is in doubt
 
 
 def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple[Model, list[Survivor]]:
@@ -83,7 +85,9 @@ class _Rescue:
         room = max(0, section.offset + section.available - offset)
         if size != section.size - record_size(OamConfig) or size > room:
             size = min(room, section.size - record_size(OamConfig))
-            repairs.append(f"arch_config is cut to the {size} bytes that are there")
+            if size > MOST_GUESSED:  # where neither the size nor the section can be believed
+                size = 0
+            repairs.append(f"arch_config is cut to {size} bytes")
         self._repaired("config", section, repairs)
         return Config(**values, arch_config=bytes(self.source.read(offset, size)))
 
@@ -192,8 +196,11 @@ def _name(index: Index, row: int, taken: Mapping[str, Tensor]) -> tuple[str, str
     raw = raw_name(index, row)
     base = name if name is not None else _escaped(raw, 100)
     made = base or f"unnamed.{row}"
+    attempt = 0
     while made in taken:
-        made = f"{made.encode()[:100].decode('utf-8', 'ignore')}.{row}"
+        suffix = f".{row}.{attempt}" if attempt else f".{row}"
+        made = base.encode()[:90].decode("utf-8", "ignore") + suffix
+        attempt += 1
     return made, f"its name was {raw.hex() or 'empty'}" if name is None else "its name was taken"
 
 

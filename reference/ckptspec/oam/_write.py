@@ -6,6 +6,7 @@ streams the sections, hashing as it goes, and puts header and section table into
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -39,7 +40,7 @@ from ..spec.schema import (
     OamTensor,
 )
 from ..streaming import hashing
-from ..text import printable, shorten
+from ..text import printable, shorten, show
 from ._anatomy import CONFIG_DERIVED, OPTIMIZER_DERIVED, data_start, padded
 from ._examine import manifest_checksum
 from ._model import Config, Model, Optimizer, Progress, QuantizingMap, Tensor, TensorMap
@@ -48,7 +49,7 @@ from ._tensors import quantized_size
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Plan", "check_tensor", "plan", "same", "write"]
+__all__ = ["Plan", "check_tensor", "items_of", "plan", "same", "write"]
 
 _U64: Final = 1 << 64
 _SMALL: Final = 1 << 16  # bytes below which a block waits for others to go with it
@@ -86,8 +87,8 @@ def plan(model: Model, version: int) -> Plan:
     """Check a model and lay it out; ArgumentError names the tensor or field that a reader would refuse."""
     if not isinstance(model, Model):
         raise ArgumentError(f"found {type(model).__name__}, expected a Model", "model")
-    if version not in OAM_VERSIONS or isinstance(version, bool):
-        raise ArgumentError(f"found {version!r}, expected one of {', '.join(map(str, OAM_VERSIONS))}", "version")
+    if not isinstance(version, int) or isinstance(version, bool) or version not in OAM_VERSIONS:
+        raise ArgumentError(f"found {show(version)}, expected one of {', '.join(map(str, OAM_VERSIONS))}", "version")
     planned = [
         _config(model.config),
         *(_tensors(name, getattr(model, name), version) for name in OAM_TENSOR_SECTIONS),
@@ -219,13 +220,7 @@ def _fields(value: Any, kind: type, path: str, record: Any, derived: tuple[str, 
 
 def _config(config: Config) -> PlannedSection:
     values = _fields(config, Config, "config", OamConfig, CONFIG_DERIVED)
-    try:
-        if isinstance(config.arch_config, (str, int)):
-            raise TypeError
-        blob = bytes(config.arch_config)
-    except (TypeError, ValueError):
-        found = type(config.arch_config).__name__
-        raise ArgumentError(f"found {found}, expected bytes", "config.arch_config") from None
+    blob = bytes(_buffer(config.arch_config, "config.arch_config"))
     limit = field_of(OamConfig, "arch_config_size").bounds[1]
     if len(blob) > limit:
         raise ArgumentError(f"found {len(blob)} bytes, at most {limit} fit", "config.arch_config")
@@ -238,8 +233,9 @@ def _optimizer(optimizer: Optimizer | None) -> PlannedSection | None:
         return None
     values = _fields(optimizer, Optimizer, "optimizer", OamOptimizer, OPTIMIZER_DERIVED)
     if not isinstance(optimizer.kind, str) or optimizer.kind not in OAM_OPTIMIZERS:
-        found = shorten(printable(repr(optimizer.kind)))
-        raise ArgumentError(f"found {found}, expected one of {', '.join(OAM_OPTIMIZERS)}", "optimizer.kind")
+        raise ArgumentError(
+            f"found {show(optimizer.kind)}, expected one of {', '.join(OAM_OPTIMIZERS)}", "optimizer.kind"
+        )
     first = _moment(optimizer.first_moment, "optimizer.first_moment")
     second = _moment(optimizer.second_moment, "optimizer.second_moment")
     if OAM_OPTIMIZERS[optimizer.kind] == 1:
@@ -286,7 +282,7 @@ class _Stored:
 def _tensors(section: str, tensors: Any, version: int) -> PlannedSection | None:
     stored: list[_Stored] = []
     names: set[bytes] = set()
-    for name, value in _items(section, tensors):
+    for name, value in items_of(section, tensors):
         path = f"{section}['{shorten(printable(name), 140)}']" if isinstance(name, str) else section
         item = _tensor(name, value, path, section, version)
         if item.name in names:
@@ -303,7 +299,7 @@ def _tensors(section: str, tensors: Any, version: int) -> PlannedSection | None:
     return PlannedSection(section, head, payloads, len(head) + sum(item.size for item in stored))
 
 
-def _items(section: str, tensors: Any) -> Iterable[tuple[str, Any]]:
+def items_of(section: str, tensors: Any) -> Iterable[tuple[str, Any]]:
     """Return the pairs of a mapping, or of an iterable of pairs (which can hold a name twice)."""
     if isinstance(tensors, TensorMap):  # without the way through numpy
         return [(name, tensors.stored(name)) for name in tensors]
@@ -311,12 +307,26 @@ def _items(section: str, tensors: Any) -> Iterable[tuple[str, Any]]:
         return tensors.pending()
     if isinstance(tensors, Mapping):
         return tensors.items()
+    # An iterator would be empty the second time: a model must be what it is.
+    if isinstance(tensors, (list, tuple)) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in tensors):
+        return list(tensors)
+    raise ArgumentError(f"found {show(tensors)}, expected a mapping of names to arrays", section)
+
+
+def _buffer(value: Any, path: str) -> memoryview:
+    """Return a bytes-like value as a view of its bytes."""
     try:
-        pairs = list(tensors)
-        return [(name, value) for name, value in pairs]
-    except (TypeError, ValueError):
-        found = type(tensors).__name__
-        raise ArgumentError(f"found {found}, expected a mapping of names to arrays", section) from None
+        return memoryview(value).cast("B")
+    except (TypeError, ValueError, BufferError):
+        raise ArgumentError(f"found {show(value)}, expected contiguous bytes", path) from None
+
+
+def _shape(value: Any, path: str) -> tuple[int, ...]:
+    """Return a shape as a tuple of plain integers, which do not wrap."""
+    try:
+        return tuple(operator.index(extent) for extent in value)
+    except TypeError:
+        raise ArgumentError(f"found {show(value)}, expected a shape of integers", path) from None
 
 
 def _tensor(name: Any, value: Any, path: str, section: str, version: int) -> _Stored:
@@ -329,8 +339,9 @@ def _tensor(name: Any, value: Any, path: str, section: str, version: int) -> _St
         payloads, dtype, shape, encoding = [value], "f32", value.shape, value.encoding
         size = quantized_size(OAM_ENCODINGS[encoding], value.array.size)
     elif isinstance(value, Tensor):
-        payloads, dtype, shape, encoding = [value.data], value.dtype, value.shape, value.encoding
-        size = memoryview(value.data).nbytes
+        data = _buffer(value.data, path)
+        payloads, dtype, shape, encoding = [data], value.dtype, _shape(value.shape, path), value.encoding
+        size = data.nbytes
     else:
         array = as_array(value, path)
         scalar = oam_dtype_of(array.dtype)
@@ -343,24 +354,26 @@ def _tensor(name: Any, value: Any, path: str, section: str, version: int) -> _St
         name=raw,
         dtype=OAM_DTYPES[dtype].oam_code,
         encoding=OAM_ENCODINGS[encoding],
-        shape=tuple(int(extent) for extent in shape),
+        shape=shape,
         size=size,
         payloads=payloads,
     )
 
 
-def check_tensor(path: str, section: str, version: int, dtype: str, shape: Any, encoding: str, size: int) -> None:
+def check_tensor(
+    path: str, section: str, version: int, dtype: str, shape: tuple[int, ...], encoding: str, size: int
+) -> None:
     """Refuse what a reader would refuse of a tensor."""
-    if dtype not in OAM_DTYPES:
-        raise ArgumentError(f"dtype {shorten(repr(dtype))} is none of {', '.join(OAM_DTYPES)}", path)
-    if encoding not in OAM_ENCODINGS:
-        raise ArgumentError(f"encoding {shorten(repr(encoding))} is none of {', '.join(OAM_ENCODINGS)}", path)
+    if not isinstance(dtype, str) or dtype not in OAM_DTYPES:
+        raise ArgumentError(f"dtype {show(dtype)} is none of {', '.join(OAM_DTYPES)}", path)
+    if not isinstance(encoding, str) or encoding not in OAM_ENCODINGS:
+        raise ArgumentError(f"encoding {show(encoding)} is none of {', '.join(OAM_ENCODINGS)}", path)
     if len(shape) > OAM_MAX_RANK:
         raise ArgumentError(f"rank {len(shape)} is more than {OAM_MAX_RANK}", path)
     elements = 1
     for extent in shape:
         if not 0 <= extent < _U64:
-            raise ArgumentError(f"extent {extent} is not within 0 to {_U64 - 1}", path)
+            raise ArgumentError(f"extent {show(extent)} is not within 0 to {_U64 - 1}", path)
         elements *= extent
         if elements >= _U64:
             raise ArgumentError(f"the extents {list(shape)}, multiplied from left to right, reach 2^64", path)
