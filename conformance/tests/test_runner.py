@@ -1396,7 +1396,7 @@ def test_progress_is_redrawn_at_a_readable_pace(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     now = 0.0
-    monkeypatch.setattr(run_arguments.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     with run_arguments.progress_line() as show:
         assert show is not None
         for done in range(1, 1001):  # in one second
