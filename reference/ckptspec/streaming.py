@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-from .checksum import FNV_OFFSET_BASIS, Fnv1a64, processors
+from .checksum import FNV_OFFSET_BASIS, Fnv1a64, prepare, processors
 from .progress import advance
 from .source import Source
 
@@ -60,8 +60,21 @@ def checksum_of(source: Source, offset: int, size: int) -> int:
     """Return the FNV-1a-64 of ``size`` bytes from ``offset`` on, in constant memory."""
     if not size:
         return FNV_OFFSET_BASIS
+    if size >= _LARGE and processors() <= 2 and prepare(size):
+        # Compiled code keeps one processor busy, reading ahead some of the other: a second thread would be in the way.
+        return _hashed_by_one(read_ahead(source, offset, size, PIECE // 2))
     hasher = Fnv1a64()
     for part in read_ahead(source, offset, size):
+        hasher.update(part)
+    return hasher.value
+
+
+def _hashed_by_one(parts: Iterator[memoryview], stopped: threading.Event | None = None) -> int:
+    """Hash on one thread, until all is done or there is no more need."""
+    hasher = Fnv1a64(threads=1)
+    for part in parts:
+        if stopped is not None and stopped.is_set():
+            break
         hasher.update(part)
     return hasher.value
 
@@ -85,23 +98,14 @@ def checksums_of(source: Source, ranges: Sequence[tuple[int, int]]) -> Iterator[
         try:
             both = {}
             for at in largest:
-                work = functools.partial(_alone, source, *ranges[at], stopped)
+                # Pieces are small, so that both together hold no more memory.
+                work = functools.partial(_hashed_by_one, read_ahead(source, *ranges[at], PIECE // 4), stopped)
                 # A thread takes on the context of its caller, to whom the progress belongs.
                 both[at] = pool.submit(functools.partial(contextvars.copy_context().run, work))
             for at, (offset, size) in enumerate(ranges):
                 yield both[at].result() if at in both else checksum_of(source, offset, size)
         finally:
             stopped.set()  # whoever asked may have had enough
-
-
-def _alone(source: Source, offset: int, size: int, stopped: threading.Event) -> int:
-    """Hash one range on one thread, beside another; pieces are small, so that both together hold no more memory."""
-    hasher = Fnv1a64(threads=1)
-    for part in read_ahead(source, offset, size, PIECE // 4):
-        if stopped.is_set():
-            break
-        hasher.update(part)
-    return hasher.value
 
 
 class _Appendable(Protocol):
