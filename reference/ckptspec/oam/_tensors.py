@@ -220,8 +220,15 @@ class _Checker:
         """Read the names of a stretch; check each entry's name, then its codes if they are suspect."""
         width = field(OamTensor, "name").size
         raw = entries["name"].tobytes()
-        flagged = self._suspect_entries(entries).tolist()
+        suspects = self._suspect_entries(entries)
         names = self.index.names
+        plain = _plain_names(entries, raw, first, seen)
+        if plain is not None:
+            names += plain
+            for suspect in np.flatnonzero(suspects).tolist():
+                self._entry(first + suspect, entries[suspect])
+            return
+        flagged = suspects.tolist()
         names += [None] * len(entries)
         for at in range(len(entries)):
             row = first + at
@@ -345,6 +352,29 @@ class _Checker:
             hint = f"The tensor is '{shorten(printable(self.index.names[row] or ''), 140)}'."
             found = f"{count(odd, 'element')} other than 0 and 1"
             self.exam.emit("OAM-TEN-BOOL", first, 1, f"{self.where}[{row}].data", found, "0 or 1", hint)
+
+
+def _plain_names(
+    entries: np.ndarray[Any, np.dtype[np.void]], raw: bytes, first: int, seen: dict[bytes, int]
+) -> list[str] | None:
+    """Return the names of a stretch if all are plainly good: text, not empty, new, and followed by NULs only.
+
+    ``raw`` are the name fields and ``first`` is the stretch's first row; ``seen`` maps the names before to their rows,
+    and is added to.
+    """
+    fields = entries["name"]
+    if not fields[:, 0].all() or fields[:, -1].any():
+        return None
+    found: list[bytes] = np.frombuffer(raw, f"S{fields.shape[1]}").tolist()  # numpy strips trailing NULs
+    rows = dict(zip(found, range(first, first + len(found)), strict=True))
+    if len(rows) != len(found) or not seen.keys().isdisjoint(rows) or b"\0" in b"".join(found):
+        return None
+    try:
+        names = list(map(bytes.decode, found))
+    except UnicodeDecodeError:
+        return None
+    seen.update(rows)
+    return names
 
 
 def check_alignment(exam: Examination, anatomy: Anatomy) -> None:
