@@ -7,6 +7,7 @@ verb runs, so that a small file is decoded in little more than the time that num
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -123,12 +124,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to stop
-    words = sys.argv[1:] if argv is None else list(argv)
-    args = build_parser(words[0] if words else "").parse_args(words)
-    module, function = args.run.split(":")
     try:
-        import importlib
-
+        words = sys.argv[1:] if argv is None else list(argv)
+        args = build_parser(words[0] if words else "").parse_args(words)
+        module, function = args.run.split(":")
         status: int = getattr(importlib.import_module(f".{module}", __package__), function)(args)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
