@@ -82,9 +82,11 @@ def watch():
         peak[0] = max(peak[0], anonymous_memory())
 watcher = threading.Thread(target=watch)
 watcher.start()
-result = work()
-done.set()
-watcher.join()
+try:
+    result = work()
+finally:
+    done.set()
+    watcher.join()
 print(max(peak[0], anonymous_memory()) - before)
 """
 

@@ -90,7 +90,7 @@ FNV_PRIME: Final = 0x100000001B3
 _SERIAL_LIMIT: Final = 2048  # bytes; below, the loop takes less time than some two hundred calls of numpy
 _LOADING_PAYS: Final = 1 << 29  # bytes; numpy spends about a second on them, as loading compiled code may take
 _COMPILING_PAYS: Final = 1 << 32  # bytes; numpy spends about seven seconds on them, as compiling takes
-_LOCATE_BLOCK: Final = 1 << 19  # bytes; the workspace takes some 40 times as much
+_LOCATE_BLOCK: Final = 1 << 18  # bytes; the workspace takes some 40 times as much
 _WORD: Final = 8
 
 
@@ -237,8 +237,8 @@ def locate_single_byte_error(read: Callable[[int, int], _BytesLike], size: int, 
 
     ``read(offset, size)`` returns that many bytes of the data, which are ``size`` bytes in all and must not change
     meanwhile; it is called for pieces of at most a megabyte, first in rising and then in falling order. Memory does
-    not grow with the size but for one number in every half megabyte. The result is empty if the hash is right or more
-    than one byte is wrong. It has one entry if one byte is wrong, and more only by an accident of probability
+    not grow with the size but for one number in every quarter of a megabyte. The result is empty if the hash is right
+    or more than one byte is wrong. It has one entry if one byte is wrong, and more only by an accident of probability
     2^-56 for each byte.
 
     Raises ArgumentError if ``read`` returns another number of bytes, and whatever ``read`` raises.

@@ -25,7 +25,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # The largest code of each encoding; codes run from its negative to it.
 _LIMIT: Final = {"q4": 7, "q8": 127}
 _CODE_BYTES: Final = {"q4": OAM_QUANT_BLOCK // 2, "q8": OAM_QUANT_BLOCK}
-_BLOCKS_AT_ONCE: Final = 1 << 15  # a million elements
+_BLOCKS_AT_ONCE: Final = 1 << 13  # a quarter of a million elements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
