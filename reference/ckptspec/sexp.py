@@ -23,9 +23,8 @@ no expression at all                                the end of the text
 ``#|`` or ``|#`` in a bare atom                     its first byte
 an escape with bad digits or a value above 255      the backslash
 a carriage return without a line feed               the carriage return
-a bare atom that ``#;`` drops as the last bytes     the atom
-of the text, after the expression (a blank would
-end it; sexplib's ``of_string`` refuses this too)
+a bare atom, dropped by ``#;`` after the            the atom (sexplib's ``of_string`` refuses it too,
+expression, that ends with the text                 a blank behind it makes it good)
 ==================================================  =================================================
 
 The first error in reading order is reported; what is missing at the end of the text is noticed last.
@@ -70,13 +69,12 @@ class SexpError(ValueError):
     """Bytes that are not exactly one S-expression: ``message`` says why, ``offset`` is the byte to look at."""
 
     def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message, offset)
         self.message = message
         self.offset = offset
-        super().__init__(f"{message} (byte {offset})")
 
-    def __reduce__(self) -> tuple[type[SexpError], tuple[str, int]]:
-        """Errors cross process boundaries with both of their parts."""
-        return type(self), (self.message, self.offset)
+    def __str__(self) -> str:
+        return f"{self.message} (byte {self.offset})"
 
 
 class Node(NamedTuple):
@@ -140,24 +138,15 @@ _ESCAPES: Final = {
 }
 
 
-class _BadEscapeError(Exception):
-    """A bad escape; ``offset`` counts from the string's first byte after the quote."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        self.message = message
-        self.offset = offset
-        super().__init__(message)
-
-
 def _escaped(match: re.Match[bytes]) -> bytes:
     escape = match[0]
     known = _ESCAPES.get(escape)
     if known is not None:
         return known
     if len(escape) == 1:
-        raise _BadEscapeError("a backslash with too few digits", match.start())
+        raise SexpError("a backslash with too few digits", match.start())
     if escape[1:2].isdigit():
-        raise _BadEscapeError("a decimal escape above 255", match.start())
+        raise SexpError("a decimal escape above 255", match.start())
     if escape.startswith((b"\\\n", b"\\\r\n")):
         return b""
     if escape.startswith(b"\\x") and len(escape) == 4:
@@ -166,7 +155,7 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 
 
 def _unescape(text: bytes) -> bytes:
-    """Return what the text between two quotes stands for; raises _BadEscapeError."""
+    """Return what the text between two quotes stands for; SexpError's offset counts from its start."""
     return _ESCAPE.sub(_escaped, text) if b"\\" in text else text
 
 
@@ -205,7 +194,7 @@ def _cut_strings(data: bytes) -> tuple[bytes, list[bytes]] | None:
     if escapes:
         try:
             strings = [_unescape(string) for string in strings]
-        except _BadEscapeError:
+        except SexpError:
             return None
     return text, strings
 
@@ -234,15 +223,17 @@ def _build(tokens: list[bytes], strings: Iterator[bytes], limit: int) -> Sexp | 
 
 # Form feed is blank; vertical tab, NUL and bytes from 0x80 on are not. `#;` and `#|` are what they are only at an
 # atom's first byte, so they are tried before it. All loops are over single bytes and never give back what they took.
+# A string without escapes is read whole, of any other the quote alone. The numbers are those of the groups.
 _TOKEN: Final = re.compile(
     rb"[ \t\n\f]*+(?:"
-    rb"(?P<drop>#;)|(?P<block>#\|)"
-    rb'|(?P<atom>[^ \t\n\f\r()";]++)'
-    rb"|(?P<open>\()|(?P<close>\))"
-    rb'|"(?P<plain>[^"\\]*+)"|(?P<quote>")'
-    rb"|;[^\r\n]*+|\r\n|(?P<cr>\r)"
+    rb"(#;)|(#\|)"
+    rb'|([^ \t\n\f\r()";]++)'
+    rb"|(\()|(\))"
+    rb'|"([^"\\]*+)"|(")'
+    rb"|;[^\r\n]*+|\r\n|(\r)"
     rb"|\Z)"
 )
+_DROP, _BLOCK, _ATOM, _OPEN, _CLOSE, _PLAIN, _QUOTE, _RETURN = range(1, 9)
 _STRING_PART: Final = re.compile(rb'\\.|"', re.DOTALL)
 _BLOCK_PART: Final = re.compile(rb'#\||\|#|"')
 _COMMENT_MARK: Final = re.compile(rb"#\||\|#")
@@ -260,7 +251,8 @@ class _Scanner(Generic[T]):
         self._values: list[T] = []  # finished expressions: of the open lists, outermost first
         self._marks = array("q")  # for each open list, how many values stand before its own
         self._opened = array("q")  # and the offset of its parenthesis
-        self._drops: list[tuple[int, int]] = []  # for each pending `#;`, how many lists were open, and its offset
+        self._drops = array("q")  # for each pending `#;`, how many lists were open
+        self._dropping = array("q")  # and its offset
 
     def scan(self) -> T:
         """Return the value of the one expression; raises SexpError."""
@@ -271,7 +263,7 @@ class _Scanner(Generic[T]):
         if self._opened:
             raise SexpError("a list that is not closed", self._opened[-1])
         if self._drops:
-            raise SexpError("#; without an expression to drop", self._drops[-1][1])
+            raise SexpError("#; without an expression to drop", self._dropping[-1])
         if not self._values:
             raise SexpError("no expression", end)
         return self._values[0]
@@ -279,47 +271,51 @@ class _Scanner(Generic[T]):
     def _scan_from(self, position: int) -> int | None:
         """Read tokens up to one that the token pattern does not span; return its end, or None at the text's end."""
         for match in _TOKEN.finditer(self._data, position):
-            kind = match.lastgroup
-            if kind == "atom":
-                self._bare(match["atom"], match.start("atom"))
-            elif kind == "open":
+            kind = match.lastindex
+            if kind == _ATOM:
+                self._bare(match[_ATOM], match.end())
+            elif kind == _OPEN:
                 self._open(match.end() - 1)
-            elif kind == "close":
-                self._close(match.end() - 1)
-            elif kind == "plain":
-                start = match.start("plain") - 1
+            elif kind == _CLOSE:
+                self._close(match.end())
+            elif kind == _PLAIN:
+                start = match.start(_PLAIN) - 1
                 self._begin(start)
-                self._add(match["plain"], start, match.end())
-            elif kind == "quote":
+                self._add(match[_PLAIN], start, match.end())
+            elif kind == _QUOTE:
                 return self._string(match.end() - 1)
-            elif kind == "drop":
-                self._drops.append((len(self._marks), match.end() - 2))
-            elif kind == "block":
+            elif kind == _DROP:
+                self._drops.append(len(self._marks))
+                self._dropping.append(match.end() - 2)
+            elif kind == _BLOCK:
                 return self._block_comment(match.end() - 2)
-            elif kind == "cr":
+            elif kind == _RETURN:
                 raise SexpError("a carriage return without a line feed", match.end() - 1)
         return None
 
     def _begin(self, start: int) -> None:
         """An expression begins: it must have a place."""
-        if self._values and not self._marks and not self._drops:
+        if not self._marks and self._values and not self._drops:
             raise SexpError("a second expression", start)
 
     def _add(self, value: bytes | tuple[T, ...], start: int, end: int) -> None:
         """An expression is complete: it is the innermost pending `#;` that drops it, or it counts."""
-        if self._drops and self._drops[-1][0] == len(self._marks):
+        if self._drops and self._drops[-1] == len(self._marks):
             self._drops.pop()
+            self._dropping.pop()
         else:
             self._values.append(self._make(value, start, end))
 
-    def _bare(self, atom: bytes, start: int) -> None:
-        self._begin(start)
-        mark = _COMMENT_MARK.search(atom) if b"|" in atom else None
-        if mark:
-            raise SexpError(f"{mark[0].decode()} in a bare atom", start + mark.start())
-        end = start + len(atom)
-        if self._values and not self._marks and end == len(self._data):
-            raise SexpError("a dropped atom that nothing ends", start)
+    def _bare(self, atom: bytes, end: int) -> None:
+        start = end - len(atom)
+        if not self._marks:
+            self._begin(start)
+            if self._values and end == len(self._data):
+                raise SexpError("a dropped atom that nothing ends", start)
+        if b"|" in atom:
+            mark = _COMMENT_MARK.search(atom)
+            if mark:
+                raise SexpError(f"{mark[0].decode()} in a bare atom", start + mark.start())
         self._add(atom, start, end)
 
     def _open(self, start: int) -> None:
@@ -329,15 +325,15 @@ class _Scanner(Generic[T]):
         self._marks.append(len(self._values))
         self._opened.append(start)
 
-    def _close(self, position: int) -> None:
+    def _close(self, end: int) -> None:
         if not self._marks:
-            raise SexpError(") without a list to close", position)
-        if self._drops and self._drops[-1][0] == len(self._marks):
-            raise SexpError("#; without an expression to drop", self._drops[-1][1])
+            raise SexpError(") without a list to close", end - 1)
+        if self._drops and self._drops[-1] == len(self._marks):
+            raise SexpError("#; without an expression to drop", self._dropping[-1])
         mark = self._marks.pop()
         items = tuple(self._values[mark:])
         del self._values[mark:]
-        self._add(items, self._opened.pop(), position + 1)
+        self._add(items, self._opened.pop(), end)
 
     def _string(self, start: int) -> int:
         """Read a string that has escapes, or no end; return its end."""
@@ -350,7 +346,7 @@ class _Scanner(Generic[T]):
         closing = next((m.start() for m in _STRING_PART.finditer(self._data, start + 1) if m[0] == b'"'), None)
         try:
             value = _unescape(self._data[start + 1 : closing])
-        except _BadEscapeError as error:
+        except SexpError as error:
             raise SexpError(error.message, start + 1 + error.offset) from None
         if closing is None:
             raise SexpError("a string that is not closed", start)
@@ -406,13 +402,17 @@ def dump(value: Sexp) -> bytes:
     tuple.
     """
     parts: list[bytes] = []
+    spelled: dict[bytes, bytes] = {}  # atoms recur: every entry of a header has the same keys
     open_lists: list[Iterator[Sexp]] = [iter((value,))]
     while open_lists:
         for item in open_lists[-1]:
             if parts and parts[-1] != b"(":  # no atom is spelled like this
                 parts.append(b" ")
             if isinstance(item, bytes):
-                parts.append(quote(item) if needs_quotes(item) else item)
+                spelling = spelled.get(item)
+                if spelling is None:
+                    spelling = spelled[item] = quote(item) if needs_quotes(item) else item
+                parts.append(spelling)
             elif isinstance(item, tuple):
                 parts.append(b"(")
                 open_lists.append(iter(item))
@@ -473,7 +473,8 @@ def parse_float(atom: bytes) -> float:
     """Return the number that OCaml's ``float_of_string`` reads; ValueError for anything else.
 
     Rounds to nearest, numbers too large are infinite. ``nan`` and ``-nan`` are the quiet NaNs 0x7ff8000000000000 and
-    0xfff8000000000000. Deviation: glibc's ``nan(1)`` and blanks within a hexadecimal exponent are refused.
+    0xfff8000000000000. Deviations: glibc's ``nan(1)`` and blanks within a hexadecimal exponent are refused, and a
+    hexadecimal subnormal of more than 53 bits is rounded once, where OCaml rounds twice.
     """
     text = atom.replace(b"_", b"")
     if _HEX_FLOAT.fullmatch(text):
