@@ -14,16 +14,16 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import oam
 from .errors import ArgumentError, CheckpointError, FormatError
 from .formats import format_of, module_of, report_on
-from .oam import Model
 from .source import open_source
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from . import oam
     from .findings import Finding, Report, Survivor
+    from .oam import Model
     from .quantization import QuantizedTensor
 
 __all__ = [
@@ -47,6 +47,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _LATE = {
+    "Model": "oam",
+    "oam": "oam",
     "Finding": "findings",
     "Report": "findings",
     "Survivor": "findings",
@@ -55,10 +57,11 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:  # classes that who reads a good file does not need
+    if name in _LATE:  # what not every program needs is imported when it is asked for
         import importlib
 
-        return getattr(importlib.import_module(f".{_LATE[name]}", __name__), name)
+        module = importlib.import_module(f".{_LATE[name]}", __name__)
+        return module if name == _LATE[name] else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -84,11 +87,15 @@ def save(path: str | os.PathLike[str], model: Model, *, version: int | None = No
     Raises ArgumentError, before anything is written, if the format cannot hold the model; OSError if the system will
     not write, in which case an old file is untouched.
     """
+    from . import oam
+
     oam.save(_path(path), model, **({} if version is None else {"version": version}))
 
 
 def dumps(model: Model, *, version: int | None = None) -> bytes:
     """Return the bytes that ``save`` writes. Raises ArgumentError if the format cannot hold the model."""
+    from . import oam
+
     return oam.dumps(model, **({} if version is None else {"version": version}))
 
 
@@ -116,6 +123,8 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 
 def _model(model: Any) -> Model:
+    from .oam import Model
+
     assert isinstance(model, Model)
     return model
 
