@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..examination import Examination
-from ..spec.dtypes import OAM_BY_CODE
+from ..spec.dtypes import OAM_BY_CODE, OAM_DTYPES
 from ..spec.layout import field, numpy_dtype, record_size
 from ..spec.schema import (
     OAM_ENCODINGS,
@@ -31,7 +31,10 @@ _U64: Final = 1 << 64
 _SMALL: Final = float(1 << 53)  # below this, a product of extents is exact in a float64, and nothing wraps
 _STRETCH: Final = 1 << 16  # entries that are read at a time, 14 MB of them
 _DENSE: Final = OAM_ENCODINGS["dense"]
-_F32: Final = next(scalar.oam_code for scalar in OAM_BY_CODE.values() if scalar.name == "f32")
+_F32: Final = OAM_DTYPES["f32"].oam_code
+_BOOL: Final = OAM_DTYPES["bool"].oam_code
+# Element size by dtype code, to be indexed with a column of codes; 1 where the code is unknown.
+_SIZES: Final = np.array([OAM_BY_CODE[code].size if code in OAM_BY_CODE else 1 for code in range(256)], np.uint64)
 ENCODING_NAMES: Final = {code: name for name, code in OAM_ENCODINGS.items()}
 # Bytes of a block: q4 packs two elements into a byte, q8 has one; each block has one f32 scale.
 _BLOCK_BYTES: Final = {OAM_ENCODINGS["q4"]: OAM_QUANT_BLOCK // 2 + 4, OAM_ENCODINGS["q8"]: OAM_QUANT_BLOCK + 4}
@@ -279,10 +282,7 @@ class _Checker:
         # float64 cannot wrap. Zero extents count as one, so that a product that is large on the way is seen.
         large = np.maximum(extents, np.uint64(1)).astype(np.float64).prod(axis=1) >= _SMALL
         elements = np.where(large[:, None], np.uint64(0), extents).prod(axis=1, dtype=np.uint64)
-        sizes = np.zeros(256, np.uint64)
-        for code, scalar in OAM_BY_CODE.items():
-            sizes[code] = scalar.size
-        wrong = (entries["block_size"] != 0) | (elements * sizes[entries["dtype"]] != size)
+        wrong = (entries["block_size"] != 0) | (elements * _SIZES[entries["dtype"]] != size)
         quantized = entries["encoding"] != _DENSE
         suspect: np.ndarray[Any, np.dtype[np.bool_]] = outside | large | wrong | quantized
         return suspect
@@ -331,8 +331,7 @@ class _Checker:
 
     def _bools(self) -> None:
         entries = self.index.entries
-        code = next(scalar.oam_code for scalar in OAM_BY_CODE.values() if scalar.name == "bool")
-        for row in np.flatnonzero((entries["dtype"] == code) & (entries["num_bytes"] > 0)):
+        for row in np.flatnonzero((entries["dtype"] == _BOOL) & (entries["num_bytes"] > 0)):
             if int(row) in self.index.bad:
                 continue
             start, size = self.index.blob + int(entries["blob_offset"][row]), int(entries["num_bytes"][row])
@@ -380,14 +379,11 @@ def _plain_names(
 def check_alignment(exam: Examination, anatomy: Anatomy) -> None:
     """Note, once a file, that payloads are not aligned to their element size."""
     total, odd, first, where = 0, 0, 0, ""
-    sizes = np.ones(256, np.uint64)
-    for code, scalar in OAM_BY_CODE.items():
-        sizes[code] = scalar.size
     for index in anatomy.indexes.values():
         entries = index.entries
         rows = np.array([row not in index.bad for row in range(len(entries))], np.bool_) & (entries["num_bytes"] > 0)
         starts = entries["blob_offset"][rows] + np.uint64(index.blob)
-        places = np.flatnonzero(starts % sizes[entries["dtype"][rows]])
+        places = np.flatnonzero(starts % _SIZES[entries["dtype"][rows]])
         if len(places) and not odd:
             first, where = int(starts[places[0]]), index.section.name
         total, odd = total + len(starts), odd + len(places)
