@@ -95,6 +95,8 @@ def _walk(record: Struct) -> Iterator[Field]:
             subcon, count = subcon.subcon, size // subcon.subcon.sizeof()
         if isinstance(subcon, FormatField):
             type_name, numpy_type = _SCALARS[subcon.fmtstr[-1]]
+            if subcon.fmtstr[0] == ">":
+                type_name, numpy_type = f"{type_name} big-endian", numpy_type.replace("<", ">")
             role = role or "int"
             if role == "f32":
                 type_name = "f32"

@@ -13,7 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from .schema import OAM_MAX_RANK, OAM_MAX_SECTIONS, OAM_OPTIMIZERS, OAM_QUANT_BLOCK, OAM_VERSIONS
+from .schema import (
+    OAM_MAX_RANK,
+    OAM_MAX_SECTIONS,
+    OAM_OPTIMIZERS,
+    OAM_QUANT_BLOCK,
+    OAM_VERSIONS,
+    OCANNL_MAX_ALIGNMENT,
+    OCANNL_MAX_DEPTH,
+    OCANNL_MAX_HEADER,
+    OCANNL_NAMESPACE,
+    OCANNL_TRAINING_VERSIONS,
+    OCANNL_VERSION,
+)
 
 __all__ = ["RULES", "UPSTREAM", "Rule", "rules_of"]
 
@@ -25,6 +37,7 @@ NOTE: Final = "note"
 UPSTREAM: Final = {
     "oam-rust": "the Rust reader and writer of .oam files",
     "oam-cpp": "the C++ reader and writer of .oam files",
+    "ocannl": "OCANNL's own reader and writer of its checkpoints, in OCaml",
 }
 
 
@@ -66,6 +79,9 @@ _RUST_REFUSES_BYTES: Final = "The Rust reader refuses such text; the C++ reader 
 _TEXT_REASON: Final = "A name that is no text cannot be shown, typed or carried into another format without a loss."
 _AFTER_NUL_UPSTREAM: Final = "Both readers stop at the NUL. Writing back, C++ keeps what follows it, Rust zeroes it."
 _RESERVED_UPSTREAM: Final = "Both readers ignore the bytes. Writing back, C++ keeps them, Rust zeroes them."
+
+_UPSTREAM_TAKES: Final = "OCANNL's reader does not look and takes such a file."
+_OURS: Final = "OCANNL does not publish how it spells the training record; the spelling is this specification's own."
 
 _RULES: Final = [
     *_table(
@@ -387,6 +403,349 @@ _RULES: Final = [
             NOTE,
             "A file from which training is to go on SHOULD have an optimizer section.",
             {"reason": "Without it a file holds a model, but no state to resume from."},
+        ),
+    ),
+    *_table(
+        "frame",
+        (OCANNL_VERSION,),
+        ("OCANNL-FRM-SHORT", REJECT, "A file MUST be at least as long as its header length."),
+        (
+            "OCANNL-FRM-LENGTH",
+            REJECT,
+            f"The header length MUST be at least 0 and at most {OCANNL_MAX_HEADER}.",
+        ),
+        ("OCANNL-FRM-RANGE", REJECT, "The header MUST lie within the file."),
+        (
+            "OCANNL-FRM-ALIGN",
+            CANONICAL,
+            "A writer MUST pad the header with spaces so that the data section starts at a multiple of the alignment.",
+            {"upstream": _UPSTREAM_TAKES, "reason": "Payloads then are aligned in the file too, and can be mapped."},
+        ),
+    ),
+    *_table(
+        "text",
+        (OCANNL_VERSION,),
+        (
+            "OCANNL-TXT-SYNTAX",
+            REJECT,
+            "The header MUST be exactly one S-expression, which blanks and comments may surround.",
+        ),
+        (
+            "OCANNL-TXT-DEPTH",
+            REJECT,
+            f"The header MUST NOT nest lists deeper than {OCANNL_MAX_DEPTH}.",
+            {
+                "upstream": "OCANNL's reader takes any depth that memory allows.",
+                "reason": "Eight levels are in use. Readers that recurse would die of depth, in ways nobody can tell "
+                "from damage.",
+            },
+        ),
+        (
+            "OCANNL-TXT-BLANKS",
+            CANONICAL,
+            "A writer MUST surround the header with nothing but blanks and comments of S-expressions.",
+            {
+                "upstream": "OCANNL's reader strips vertical tabs and lone carriage returns from both ends too.",
+                "reason": "Within an S-expression a vertical tab is part of an atom, and a lone carriage return an "
+                "error; other readers need not strip them.",
+            },
+        ),
+        ("OCANNL-REC-PAIRS", REJECT, "A record MUST be a list of (key value) pairs whose keys are atoms."),
+        ("OCANNL-REC-MISSING", REJECT, "A record MUST have all its mandatory pairs."),
+        ("OCANNL-REC-VALUE", REJECT, "A value MUST have the form that its key asks for."),
+        (
+            "OCANNL-REC-INTEGER",
+            REJECT,
+            "An integer MUST be one that OCaml reads, and MUST fit into 63 bits with its sign.",
+            {
+                "upstream": "OCANNL's reader refuses decimal integers beyond 63 bits, but wraps those in hexadecimal, "
+                "octal, binary and 0u form.",
+                "reason": "A number that wraps is another number to a reader with more bits.",
+            },
+        ),
+        (
+            "OCANNL-REC-UNKNOWN",
+            CANONICAL,
+            "A writer MUST NOT write pairs of other keys.",
+            {
+                "upstream": "OCANNL's reader ignores them; writing back, it leaves them out.",
+                "reason": "Readers ignore them, so that later versions may add some.",
+            },
+        ),
+        (
+            "OCANNL-REC-REPEATED",
+            CANONICAL,
+            "A writer MUST NOT write a key twice in a record.",
+            {"upstream": "The first pair counts.", "reason": "The first pair counts, to every reader."},
+        ),
+        (
+            "OCANNL-REC-ORDER",
+            CANONICAL,
+            "A writer MUST write the pairs of a record in the order of its table.",
+            {"upstream": _UPSTREAM_TAKES},
+        ),
+        (
+            "OCANNL-REC-SPELLING",
+            CANONICAL,
+            "A writer MUST write integers in plain decimal and floats in their shortest form of 15 or 17 digits.",
+            {"upstream": "OCANNL's reader takes every form that OCaml reads."},
+        ),
+    ),
+    *_table(
+        "header",
+        (OCANNL_VERSION,),
+        ("OCANNL-HDR-VERSION", REJECT, f"The version MUST be {OCANNL_VERSION}."),
+        ("OCANNL-HDR-ALIGN", REJECT, "The alignment MUST be at least 1."),
+        (
+            "OCANNL-HDR-ALIGNMAX",
+            REJECT,
+            f"The alignment MUST be at most {OCANNL_MAX_ALIGNMENT}.",
+            {
+                "upstream": _UPSTREAM_TAKES,
+                "reason": "No writer can pad a header to more, so no document of such a file could be written back.",
+            },
+        ),
+        (
+            "OCANNL-HDR-OLD",
+            CANONICAL,
+            "A writer MUST write the alignment, also if it is 1.",
+            {"upstream": "OCANNL's reader takes a header without one, as older versions wrote it, for alignment 1."},
+        ),
+    ),
+    *_table(
+        "tensors",
+        (OCANNL_VERSION,),
+        (
+            "OCANNL-TEN-ID",
+            REJECT,
+            "An id MUST NOT be negative.",
+            {"upstream": _UPSTREAM_TAKES, "reason": "Ids are counted up from 0; a reader without a sign would err."},
+        ),
+        ("OCANNL-TEN-PREC", REJECT, "The precision MUST be one of the known names."),
+        (
+            "OCANNL-TEN-DIM",
+            REJECT,
+            "An extent MUST NOT be negative.",
+            {
+                "upstream": "OCANNL's reader takes the header; two negative extents make a positive size.",
+                "reason": "No array has such a shape.",
+            },
+        ),
+        (
+            "OCANNL-TEN-SIZEOF",
+            REJECT,
+            "The extents, multiplied from left to right and then with the element size, MUST fit into 63 bits with a "
+            "sign on the way.",
+            {
+                "upstream": "OCANNL's arithmetic wraps, so that a huge shape can pass for a small one.",
+                "reason": "A size that wraps is another size to a reader with more bits.",
+            },
+        ),
+        (
+            "OCANNL-PAD-LEGACY",
+            REJECT,
+            "A padding MUST have a number as its neutral value.",
+            {"reason": "Older files have none there: what the margins held is not known. Save such a file again."},
+        ),
+        (
+            "OCANNL-PAD-COUNT",
+            REJECT,
+            "A padding MUST have a (left right) pair for each extent.",
+            {"upstream": _UPSTREAM_TAKES, "reason": "The elements that are stored could not be told."},
+        ),
+        (
+            "OCANNL-PAD-NEGATIVE",
+            REJECT,
+            "A padding MUST NOT be negative.",
+            {"upstream": _UPSTREAM_TAKES, "reason": "More would be stored than there is."},
+        ),
+        (
+            "OCANNL-PAD-FIT",
+            REJECT,
+            "The padding of an axis MUST NOT be larger than its extent.",
+            {"upstream": _UPSTREAM_TAKES, "reason": "The axis would have a negative number of stored elements."},
+        ),
+        (
+            "OCANNL-TEN-OFFSET",
+            REJECT,
+            "An offset MUST NOT be negative.",
+            {"upstream": "OCANNL's reader refuses it when it reads the payload.", "reason": "It leads to the header."},
+        ),
+        (
+            "OCANNL-TEN-LENGTH",
+            REJECT,
+            "A byte length MUST NOT be negative.",
+            {"upstream": "OCANNL's reader fails when it reads the payload.", "reason": "No payload has such a size."},
+        ),
+        (
+            "OCANNL-TEN-BYTES",
+            REJECT,
+            "A byte length MUST be the number of stored elements times the element size.",
+            {
+                "upstream": "OCANNL's reader takes the header, and for a payload that is too short or too long either "
+                "fails or reads beside it, depending on how it is brought in.",
+                "reason": "One reader would go by the shape and another by the length.",
+            },
+        ),
+        (
+            "OCANNL-TEN-OVERFLOW",
+            REJECT,
+            "Where a payload ends in the file MUST fit into 63 bits with a sign.",
+            {"upstream": "OCANNL's check of the range wraps and passes.", "reason": "As for sizes."},
+        ),
+        (
+            "OCANNL-TEN-RANGE",
+            REJECT,
+            "A payload MUST lie within the data section, also when it has no bytes.",
+        ),
+        (
+            "OCANNL-TEN-DUP",
+            REJECT,
+            "Two tensors MUST NOT have the same namespace and id.",
+            {"reason": f"The empty namespace and {OCANNL_NAMESPACE} are the same here."},
+        ),
+        (
+            "OCANNL-TEN-OVERLAP",
+            REJECT,
+            "The payloads of two tensors MUST NOT share a byte.",
+            {
+                "upstream": _UPSTREAM_TAKES,
+                "reason": "In a reader that maps the file as a whole, writing to one tensor would change the other; "
+                "in one that copies it would not.",
+            },
+        ),
+        (
+            "OCANNL-TEN-LEGACY",
+            CANONICAL,
+            f"A writer MUST spell the default namespace {OCANNL_NAMESPACE}.",
+            {"upstream": "OCANNL's reader takes the empty atom, from before there were namespaces, for it."},
+        ),
+    ),
+    *_table(
+        "payloads",
+        (OCANNL_VERSION,),
+        (
+            "OCANNL-DAT-ALIGN",
+            CANONICAL,
+            "A writer MUST place each payload at a multiple of the alignment.",
+            {"upstream": _UPSTREAM_TAKES, "reason": "Values are the same wherever they lie."},
+        ),
+        (
+            "OCANNL-DAT-ORDER",
+            CANONICAL,
+            "A writer MUST place the payloads in the order of the header.",
+            {"upstream": _UPSTREAM_TAKES},
+        ),
+        (
+            "OCANNL-DAT-GAP",
+            CANONICAL,
+            "A writer MUST place each payload at the first multiple of the alignment that follows the payload before.",
+            {"upstream": _UPSTREAM_TAKES},
+        ),
+        (
+            "OCANNL-DAT-ZERO",
+            CANONICAL,
+            "A writer MUST fill the gaps between payloads with zeros.",
+            {"upstream": _UPSTREAM_TAKES},
+        ),
+        (
+            "OCANNL-DAT-TRAILING",
+            CANONICAL,
+            "A writer MUST end the file with the last payload.",
+            {"upstream": _UPSTREAM_TAKES},
+        ),
+    ),
+    *_table(
+        "training",
+        (OCANNL_VERSION,),
+        (
+            "OCANNL-TRN-VERSION",
+            REJECT,
+            f"The training record's version MUST be {' or '.join(map(str, OCANNL_TRAINING_VERSIONS))}.",
+            {"upstream": _OURS, "reason": "What a later version asks of who resumes is not known."},
+        ),
+        (
+            "OCANNL-TRN-NEGATIVE",
+            REJECT,
+            "Step, epoch and position MUST NOT be negative.",
+            {"upstream": _OURS, "reason": "They count."},
+        ),
+        (
+            "OCANNL-TRN-EXTRA",
+            REJECT,
+            "A key MUST NOT occur twice in extra.",
+            {
+                "upstream": "OCANNL's writer refuses it.",
+                "reason": "One reader would restore the first value and another the last.",
+            },
+        ),
+        (
+            "OCANNL-TRN-SEEDS",
+            REJECT,
+            "A training record of version 1 MUST NOT have seeds, one of version 2 MUST have them.",
+            {"upstream": _OURS, "reason": "Whether the seeds can be checked must not be in doubt."},
+        ),
+        (
+            "OCANNL-TRN-EMPTY",
+            REJECT,
+            "The state MUST name at least one tensor.",
+            {"upstream": "OCANNL's writer refuses an empty state.", "reason": "There would be nothing to resume."},
+        ),
+        (
+            "OCANNL-TRN-DUP",
+            REJECT,
+            "The state MUST NOT name a tensor twice.",
+            {"upstream": _OURS, "reason": "It is a set."},
+        ),
+        (
+            "OCANNL-TRN-ABSENT",
+            REJECT,
+            "The state MUST only name tensors that the file has.",
+            {"upstream": _OURS, "reason": "What is not there cannot be restored."},
+        ),
+        (
+            "OCANNL-TRN-LEGACY",
+            CANONICAL,
+            f"A writer MUST spell the default namespace {OCANNL_NAMESPACE} in the state too.",
+            {"upstream": _OURS},
+        ),
+    ),
+    *_table(
+        "notes",
+        (OCANNL_VERSION,),
+        (
+            "OCANNL-TEN-VOID",
+            NOTE,
+            "A tensor SHOULD have elements of some size.",
+            {"upstream": "OCANNL reads the header of a file with a void tensor, but cannot load the tensor."},
+        ),
+        (
+            "OCANNL-TEN-MAP",
+            NOTE,
+            "A payload SHOULD lie at a multiple of its element size in the file, so that it can be mapped.",
+            {"upstream": "OCANNL's reader copies it instead.", "reason": "So does this one; the values are the same."},
+        ),
+        (
+            "OCANNL-PAD-INTEGRAL",
+            NOTE,
+            "The neutral value of a tensor of integers SHOULD be an integer that its precision holds.",
+            {
+                "upstream": "Nobody looks.",
+                "reason": "This reader fills the margins with the nearest integer towards zero that fits, and 0 for a "
+                "NaN.",
+            },
+        ),
+        (
+            "OCANNL-TRN-OLD",
+            NOTE,
+            "A training record SHOULD list the seeds, as version 2 does.",
+            {"upstream": "OCANNL restores it with a warning.", "reason": "Without them, nobody can check the program."},
+        ),
+        (
+            "OCANNL-TRN-BEYOND",
+            NOTE,
+            "A training checkpoint SHOULD hold no tensors but those of its state.",
+            {"upstream": _OURS, "reason": "The others are not restored."},
         ),
     ),
 ]

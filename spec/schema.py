@@ -6,19 +6,24 @@ what a field *means* (a NUL-terminated text, reserved bytes, a dtype code, ...),
 the neutral document and the documentation can all be derived from the declaration.
 
 ``.oam``: a model file in versions 1, 2 and 3. All numbers are little-endian; records are packed.
+
+OCANNL checkpoints: a big-endian length, a header in text, payloads. The header's records are no binary structs; their
+(key value) pairs are declared as tables of ``Key``.
 """
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from construct import Array, Bytes, Default, FormatField, Int8ul, Int32ul, Int64sl, Int64ul, Struct
+from construct import Array, Bytes, Default, FormatField, Int8ul, Int32sb, Int32ul, Int64sl, Int64ul, Struct
 
 __all__ = [
     "BoolByte",
     "DtypeCode",
     "Float32",
+    "Key",
     "Reserved",
     "Text",
     "ZeroFlags",
@@ -201,3 +206,98 @@ OAM_RECORDS: Final = {
     "optimizer": OamOptimizer,
     "progress": OamProgress,
 }
+
+
+# --------------------------------------------------------------------------------------------------------- OCANNL
+
+OCANNL_VERSION: Final = 1
+OCANNL_MAX_HEADER: Final = 100_000_000  # bytes
+OCANNL_MAX_DEPTH: Final = 1000  # lists open at a time; the records need eight
+OCANNL_ALIGNMENT: Final = 32  # what writers take unless told otherwise
+OCANNL_MAX_ALIGNMENT: Final = 1 << 26  # the largest power of two to which a header can be padded
+OCANNL_NAMESPACE: Final = "ocannl"
+OCANNL_PRECISION_SUFFIX: Final = "_prec"  # the header's names are the documents' names, capitalized, with this
+OCANNL_TRAINING_VERSIONS: Final = (1, 2)
+OCANNL_SEEDS_VERSION: Final = 2  # the first training record that lists the seeds
+OCANNL_INT_MAX: Final = (1 << 62) - 1  # integers have 63 bits; nothing that is computed may go beyond
+
+OcannlFrame = Struct(
+    "header_length" / Int32sb * "Size of the header in bytes, big-endian; the data section follows the header.",
+)
+"""What opens the file; the header follows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One (key value) pair of a record in a header of text.
+
+    ``kind`` names the value's syntax, a key of ``VALUE_KINDS``. ``least`` is the smallest integer that the value may
+    be or hold. An ``optional`` pair may be missing.
+    """
+
+    name: str
+    kind: str
+    doc: str
+    least: int | None = None
+    optional: bool = False
+
+
+VALUE_KINDS: Final = {
+    "int": "an integer",
+    "atom": "an atom",
+    "atoms": "a list of atoms",
+    "ints": "a list of integers",
+    "precision": "the name of a precision",
+    "padding": "none, or (((left right) ...) neutral)",
+    "option": "none, or (some atom)",
+    "pairs": "a list of (key value) pairs of atoms",
+    "nodes": "a list of (namespace id) pairs",
+    "tensors": "a list of tensor records",
+    "training": "a training record",
+}
+"""The kinds of values, in words."""
+
+
+def _key(name: str, kind: str, doc: str, least: int | None = None, *, optional: bool = False) -> Key:
+    return Key(name=name, kind=kind, doc=doc, least=least, optional=optional)
+
+
+OCANNL_HEADER: Final = (
+    _key("version", "int", "Format version: 1."),
+    _key(
+        "alignment",
+        "int",
+        "Payload offsets are multiples of it; older files lack it, which means 1.",
+        1,
+        optional=True,
+    ),
+    _key("tensors", "tensors", "One record for each tensor, in the order of their payloads."),
+    _key("training", "training", "Where a training run stood, in a training checkpoint.", optional=True),
+)
+"""The outermost record of a header."""
+
+OCANNL_TENSOR: Final = (
+    _key("id", "int", "The tensor's id, unique within its namespace.", 0),
+    _key("namespace", "atom", "Its namespace; the empty atom is an old spelling of the default one."),
+    _key("label", "atoms", "Words that describe it to people; may be empty."),
+    _key("prec", "precision", "Precision of the elements."),
+    _key("dims", "ints", "Extents, padding included; an empty list is a scalar, one element.", 0),
+    _key("padding", "padding", "Elements to the left and right of each axis that are not stored, and their value.", 0),
+    _key("offset", "int", "Where the payload starts, counted in bytes from the start of the data section.", 0),
+    _key("byte_length", "int", "Size of the payload in bytes.", 0),
+)
+"""The record of one tensor."""
+
+OCANNL_TRAINING: Final = (
+    _key("version", "int", "Version of the training record: 1 has no seeds, 2 has them."),
+    _key("step", "int", "Optimizer steps done.", 0),
+    _key("epoch", "int", "The epoch that is going on.", 0),
+    _key("position", "int", "Where in the epoch's data the next batch starts, in the loop's own units.", 0),
+    _key("host_rng", "option", "State of the host's random generator, as raw bytes."),
+    _key("extra", "pairs", "What else the loop keeps on the host; no key twice."),
+    _key("seeds", "ints", "Every random seed that the session created; version 2 only.", optional=True),
+    _key("state", "nodes", "The tensors that the state was made of."),
+)
+"""The record of a training run."""
+
+OCANNL_RECORDS: Final = {"header": OCANNL_HEADER, "tensor": OCANNL_TENSOR, "training": OCANNL_TRAINING}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from ...checksum import fnv1a64_serial
-from ...spec.dtypes import OAM_DTYPES
+from ...spec.dtypes import OAM_CODES, OAM_DTYPES
 from ...spec.layout import default_of, field, fields, record_size
 from ...spec.schema import (
     OAM_ENCODINGS,
@@ -111,7 +111,7 @@ def tensors(items: Iterable[T], tail: bytes = b"") -> bytes:
             name=item.name,
             blob_offset=len(blob),
             num_bytes=len(payload),
-            dtype=OAM_DTYPES[item.dtype].oam_code,
+            dtype=OAM_CODES[item.dtype],
             rank=len(item.shape),
             encoding=OAM_ENCODINGS[item.encoding],
             block_size=0 if item.encoding == "dense" else OAM_QUANT_BLOCK,

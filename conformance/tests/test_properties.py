@@ -104,9 +104,9 @@ def test_writer_agrees_with_an_independent_layout(document: dict[str, Any]) -> N
 
 
 def _tensors_code(name: str) -> int:
-    from ckptspec.spec.dtypes import OAM_DTYPES
+    from ckptspec.spec.dtypes import OAM_CODES
 
-    return OAM_DTYPES[name].oam_code
+    return OAM_CODES[name]
 
 
 # -------------------------------------------------------------------------------------------------------------- damage

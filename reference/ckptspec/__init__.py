@@ -2,7 +2,7 @@
 
 ``load`` and ``loads`` read a file of any known format, ``save`` and ``dumps`` write one; ``validate`` reports all that
 is wrong with a file; ``decode`` and ``encode`` go to and from the neutral document. The formats have modules of their
-own: ``ckptspec.oam``.
+own: ``ckptspec.oam`` and ``ckptspec.ocannl``.
 
 A file that breaks a rule raises ``FormatError``, which carries rule, byte offset and path; a call that asks for what a
 format cannot hold raises ``ArgumentError``; both are ``CheckpointError``.
@@ -15,19 +15,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .errors import ArgumentError, CheckpointError, FormatError
-from .formats import format_of, module_of, report_on
+from .formats import format_of, module_for, module_of, report_on
 from .source import open_source
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from . import oam
+    from . import oam, ocannl
     from .findings import Finding, Report, Survivor
     from .oam import Model
+    from .ocannl import Checkpoint
     from .quantization import QuantizedTensor
 
 __all__ = [
     "ArgumentError",
+    "Checkpoint",
     "CheckpointError",
     "Finding",
     "FormatError",
@@ -41,14 +43,17 @@ __all__ = [
     "load",
     "loads",
     "oam",
+    "ocannl",
     "save",
     "validate",
 ]
 __version__ = "0.1.0"
 
 _LATE = {
+    "Checkpoint": "ocannl",
     "Model": "oam",
     "oam": "oam",
+    "ocannl": "ocannl",
     "Finding": "findings",
     "Report": "findings",
     "Survivor": "findings",
@@ -65,38 +70,35 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Model:
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     """Read a checkpoint of any known format; the format is told from the content.
 
-    Arrays are read-only views of the file; ``copy()`` gives writable ones. ``verify=False`` compares no checksum.
+    An ``.oam`` file gives an ``oam.Model``, an OCANNL file an ``ocannl.Checkpoint``. Arrays are read-only views of the
+    file; ``copy()`` gives writable ones. ``verify=False`` compares no checksum.
     Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
     """
     with open_source(_path(path)) as source:
-        return _model(module_of(format_of(source)).read(source, verify=verify))
+        return module_of(format_of(source)).read(source, verify=verify)
 
 
-def loads(data: Buffer, *, verify: bool = True) -> Model:
+def loads(data: Buffer, *, verify: bool = True) -> Any:
     """Read a checkpoint from bytes, as ``load`` does from a file; arrays are views of the bytes."""
     source = open_source(_data(data))
-    return _model(module_of(format_of(source)).read(source, verify=verify))
+    return module_of(format_of(source)).read(source, verify=verify)
 
 
-def save(path: str | os.PathLike[str], model: Model, *, version: int | None = None) -> None:
-    """Write a checkpoint atomically, in the newest version unless told otherwise.
+def save(path: str | os.PathLike[str], model: Model | Checkpoint, *, version: int | None = None) -> None:
+    """Write a checkpoint atomically, in the format of the model and its newest version unless told otherwise.
 
     Raises ArgumentError, before anything is written, if the format cannot hold the model; OSError if the system will
     not write, in which case an old file is untouched.
     """
-    from . import oam
-
-    oam.save(_path(path), model, **({} if version is None else {"version": version}))
+    module_for(model).to_file(_path(path), model, version)
 
 
-def dumps(model: Model, *, version: int | None = None) -> bytes:
+def dumps(model: Model | Checkpoint, *, version: int | None = None) -> bytes:
     """Return the bytes that ``save`` writes. Raises ArgumentError if the format cannot hold the model."""
-    from . import oam
-
-    return oam.dumps(model, **({} if version is None else {"version": version}))
+    return module_for(model).to_bytes(model, version)
 
 
 def validate(where: str | os.PathLike[str] | Buffer, *, format: str | None = None) -> Report:
@@ -120,13 +122,6 @@ def encode(document: Mapping[str, Any]) -> bytes:
     if not isinstance(document, Mapping) or not isinstance(document.get("format"), str):
         raise ArgumentError("expected an object with the key 'format'", "document")
     return module_of(document["format"]).encode(document)
-
-
-def _model(model: Any) -> Model:
-    from .oam import Model
-
-    assert isinstance(model, Model)
-    return model
 
 
 def _path(path: Any) -> str | os.PathLike[str]:

@@ -6,19 +6,32 @@ A format's module offers the functions of ``FormatModule``; everything that work
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from .errors import ArgumentError, FormatError
 from .source import Source
+from .text import show
 
 if TYPE_CHECKING:
     from .findings import Finding, Report, Survivor
     from .regions import Region
 
-__all__ = ["FORMATS", "FormatModule", "describe", "format_of", "module_of", "recognise", "report_on", "unrecognised"]
+__all__ = [
+    "FORMATS",
+    "FormatModule",
+    "describe",
+    "format_of",
+    "module_for",
+    "module_of",
+    "recognise",
+    "report_on",
+    "unrecognised",
+]
 
-FORMATS: Final = ("oam",)
+FORMATS: Final = {"oam": ".oam", "ocannl": "OCANNL checkpoint"}
+"""The formats, and what people call a file of each."""
 _HEAD: Final = 4096  # bytes that recognition looks at
 
 
@@ -29,6 +42,9 @@ class FormatModule(Protocol):
     def read(self, source: Source, *, verify: bool = True) -> Any: ...
     def decode(self, source: Source) -> dict[str, Any]: ...
     def encode(self, document: Mapping[str, Any]) -> bytes: ...
+    def holds(self, model: object) -> bool: ...
+    def to_file(self, path: str | os.PathLike[str], model: Any, version: int | None = None) -> None: ...
+    def to_bytes(self, model: Any, version: int | None = None) -> bytes: ...
     def validate(self, source: Source) -> Report: ...
     def inspect(self, source: Source) -> tuple[Report, dict[str, Any]]: ...
     def regions(self, source: Source) -> Iterator[Region]: ...
@@ -37,9 +53,18 @@ class FormatModule(Protocol):
 
 def module_of(format: str) -> FormatModule:
     """Return the module of a format; ArgumentError if there is no such format."""
-    if format not in FORMATS:
+    if not isinstance(format, str) or format not in FORMATS:
         raise ArgumentError(f"found {format!r}, expected one of {', '.join(FORMATS)}", "format")
     return cast(FormatModule, importlib.import_module(f".{format}", __package__))
+
+
+def module_for(model: object) -> FormatModule:
+    """Return the module of the format whose files hold such an object; ArgumentError if there is none."""
+    package = type(model).__module__.split(".")
+    name = package[1] if package[0] == __package__ and len(package) > 1 else ""  # no other module needs to be imported
+    if name not in FORMATS or not module_of(name).holds(model):
+        raise ArgumentError(f"found {show(model)}, expected a Model or a Checkpoint", "model")
+    return module_of(name)
 
 
 def recognise(source: Source) -> str | None:
@@ -118,8 +143,6 @@ def describe(head: bytes, size: int) -> str:
         return "an XML document"
     if size >= 9 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
         return "a safetensors file, which this version does not read yet"
-    if size >= 5 and 0 <= int.from_bytes(head[:4], "big", signed=True) <= size - 4 and head[4:].lstrip()[:1] == b"(":
-        return "an OCANNL checkpoint, which this version does not read yet"
     if start.startswith((b"{", b"[")):
         return "JSON text"
     if b"\0" not in head and _is_text(head):

@@ -25,7 +25,7 @@ import numpy as np
 from construct import Struct
 
 from .errors import ArgumentError
-from .spec.dtypes import OAM_BY_CODE, OAM_DTYPES
+from .spec.dtypes import OAM_BY_CODE, OAM_CODES, OAM_DTYPES
 from .spec.layout import Field, field, fields
 from .text import show
 
@@ -125,7 +125,7 @@ def _stored(item: Field, value: Any, path: str) -> Any:
         case "dtype":
             if not isinstance(value, str) or value not in OAM_DTYPES:
                 raise ArgumentError(f"found {show(value)}, expected one of {', '.join(OAM_DTYPES)}", path)
-            return OAM_DTYPES[value].oam_code
+            return OAM_CODES[value]
         case "bool":
             if not isinstance(value, (bool, np.bool_)):
                 raise ArgumentError(f"found {show(value)}, expected a bool", path)

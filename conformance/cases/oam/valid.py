@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import struct
 
-from ....spec.dtypes import OAM_DTYPES
+from ....spec.dtypes import OAM_CODES, OAM_DTYPES
 from ....spec.layout import record_size
 from ....spec.schema import OAM_MAX_RANK, OAM_NEWEST, OAM_OPTIMIZERS, OAM_PAGE, OAM_VERSIONS, OamIndex, OamTensor
 from ..assemble import Image, T, config, optimizer, progress
@@ -92,8 +92,8 @@ def _whole_files(book: CaseBook) -> None:
         conf = config(ramp(size, 0), architecture="ckptspec")
         add(f"golden_arch_config_{size}", f"arch_config of {size} bytes", image(opt=None, conf=conf), "config")
     for dtype in ("bf16", "i64", "c128"):
-        code = OAM_DTYPES[dtype].oam_code
-        conf = config(weight_dtype=code, state_dtype=OAM_DTYPES["u8"].oam_code, compute_dtype=code)
+        code = OAM_CODES[dtype]
+        conf = config(weight_dtype=code, state_dtype=OAM_CODES["u8"], compute_dtype=code)
         add(f"golden_config_dtype_{dtype}", f"the config's dtypes are {dtype} and u8", image(conf=conf), "config")
 
 

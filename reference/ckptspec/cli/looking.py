@@ -16,6 +16,7 @@ from ..terminal import Style, columns, wrapped
 from ..text import count, printable, shorten
 from . import os_error
 from .io import open_argument, print_json
+from .parts import print_parts
 
 __all__ = ["explain", "inspect", "validate"]
 
@@ -69,7 +70,8 @@ def _summary(counts: dict[str, int], strict: bool) -> str:
 
 
 def _verdict(report: Report, style: Style, strict: bool) -> str:
-    what = f".{report.format} version {report.version}, " if report.format and report.version is not None else ""
+    known = report.format is not None and report.version is not None
+    what = f"{FORMATS[report.format or '']} version {report.version}, " if known else ""
     if not report.ok:
         return f"{style.paint('refused', 'red')}: {what}{count(report.size, 'byte')}"
     if report.canonical:
@@ -152,7 +154,7 @@ def inspect(args: argparse.Namespace) -> int:
                     print(f"ckptspec: no field begins with {printable(args.only)!r}", file=sys.stderr)
                     return 2
             else:
-                _print_parts(parts, style)
+                print_parts(known, parts, style)
             _print_report(report, style, quiet=False, strict=False)
     return 0 if report.ok else 1
 
@@ -165,45 +167,6 @@ def _print_hex(source: Source, known: str, only: str, style: Style) -> bool:
         print(line)
         found = True
     return found or not only
-
-
-def _print_parts(parts: dict[str, Any], style: Style) -> None:
-    if not parts:
-        return
-    print(style.bold("sections"))
-    mark = {True: "checksum matches", False: "CHECKSUM DOES NOT MATCH", None: "not verified"}
-    rows = [["  name", "offset", "size", "checksum", ""]]
-    rows += [
-        [f"  {item['name']}", str(item["offset"]), str(item["size"]), item["checksum"], mark[item["intact"]]]
-        for item in parts["sections"]
-    ]
-    print(*columns(rows, right=(1, 2)), sep="\n")
-    for name in ("config", "optimizer", "progress"):
-        record = parts[name]
-        there = any(item["name"] == name for item in parts["sections"])
-        print(style.bold(name) + ("" if record else ": cannot be read" if there else ": none"))
-        if record:
-            print(*columns([[f"  {key}", str(value)] for key, value in record.items()]), sep="\n")
-    tensors = parts["tensors"]
-    print(style.bold("tensors") + ("" if tensors else ": none"))
-    if tensors:
-        rows = [["  section", "name", "dtype", "shape", "encoding", "offset", "bytes"]]
-        rows += [_tensor_row(item) for item in tensors]
-        print(*columns(rows, right=(5, 6)), sep="\n")
-
-
-def _tensor_row(item: dict[str, Any]) -> list[str]:
-    shape = " x ".join(str(extent) for extent in item["shape"]) or "scalar"
-    name = printable(item["name"]) + ("" if item["accepted"] else "  (refused)")
-    return [
-        f"  {item['section']}",
-        name,
-        item["dtype"],
-        shape,
-        item["encoding"],
-        str(item["offset"]),
-        str(item["size"]),
-    ]
 
 
 # -------------------------------------------------------------------------------------------------------------- explain
@@ -280,9 +243,10 @@ def _print_rule(rule: Rule, style: Style) -> None:
 def _usual(rule: Rule) -> str:
     if rule.format not in FORMATS:
         return ""
-    who = " and ".join(UPSTREAM[key] for key in UPSTREAM if key.startswith(rule.format))
+    known = [UPSTREAM[key] for key in UPSTREAM if key.startswith(rule.format)]
+    who, verb = " and ".join(known), "s" if len(known) == 1 else ""
     return {
-        "reject": f"{who} refuse such a file",
-        "canonical": f"{who} accept such a file",
+        "reject": f"{who} refuse{verb} such a file",
+        "canonical": f"{who} accept{verb} such a file",
         "note": "nobody looks",
     }[rule.kind]

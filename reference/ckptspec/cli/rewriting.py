@@ -78,6 +78,9 @@ def quantize(args: argparse.Namespace) -> int:
         return 2
     with meter(os.stat(args.source).st_size, "quantize"):
         model = load(args.source)
+        if not isinstance(model, oam.Model):
+            print(f"ckptspec: {printable(args.source)}: only .oam files hold quantized weights", file=sys.stderr)
+            return 1
         made = oam.quantize(model, args.encoding)
         save(args.target, made)
     kept = sum(1 for name in made.weights if not isinstance(made.weights[name], oam.QuantizedTensor))

@@ -103,12 +103,28 @@ def save(path: str | os.PathLike[str], model: Model, *, version: int = OAM_NEWES
 
 def dumps(model: Model, *, version: int = OAM_NEWEST) -> bytes:
     """Return the bytes of a model file. Raises ArgumentError if the version cannot hold the model."""
+    from ..memory import MemorySink
     from ._write import plan, write
 
     planned = plan(model, version)
-    memory = _Memory()
+    memory = MemorySink()
     write(planned, memory)
     return bytes(memory.data)
+
+
+def holds(model: object) -> bool:
+    """Say whether an object is what this format's files hold."""
+    return isinstance(model, Model)
+
+
+def to_file(path: str | os.PathLike[str], model: Model, version: int | None = None) -> None:
+    """Do what ``save`` does, in the newest version if none is given."""
+    save(path, model, version=OAM_NEWEST if version is None else version)
+
+
+def to_bytes(model: Model, version: int | None = None) -> bytes:
+    """Do what ``dumps`` does, in the newest version if none is given."""
+    return dumps(model, version=OAM_NEWEST if version is None else version)
 
 
 def equal(one: Model, other: Model) -> bool:
@@ -260,23 +276,6 @@ def _put_right(errors: Mapping[int, ByteError]) -> list[Survivor]:
         )
         for offset, error in sorted(errors.items())
     ]
-
-
-class _Memory:
-    """A sink in memory."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: Buffer) -> None:
-        self.data += data
-
-    def skip(self, size: int) -> None:
-        self.data += bytes(size)
-
-    def patch(self, offset: int, data: Buffer) -> None:
-        patch = bytes(data)
-        self.data[offset : offset + len(patch)] = patch
 
 
 def recognises(head: bytes, size: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..examination import Examination
-from ..spec.dtypes import OAM_BY_CODE, OAM_DTYPES
+from ..spec.dtypes import OAM_BY_CODE, OAM_CODES
 from ..spec.layout import field, numpy_dtype, record_size
 from ..spec.schema import (
     OAM_ENCODINGS,
@@ -31,8 +31,8 @@ _U64: Final = 1 << 64
 _SMALL: Final = float(1 << 53)  # below this, a product of extents is exact in a float64, and nothing wraps
 _STRETCH: Final = 1 << 16  # entries that are read at a time, 14 MB of them
 _DENSE: Final = OAM_ENCODINGS["dense"]
-_F32: Final = OAM_DTYPES["f32"].oam_code
-_BOOL: Final = OAM_DTYPES["bool"].oam_code
+_F32: Final = OAM_CODES["f32"]
+_BOOL: Final = OAM_CODES["bool"]
 # Element size by dtype code, to be indexed with a column of codes; 1 where the code is unknown.
 _SIZES: Final = np.array([OAM_BY_CODE[code].size if code in OAM_BY_CODE else 1 for code in range(256)], np.uint64)
 ENCODING_NAMES: Final = {code: name for name, code in OAM_ENCODINGS.items()}

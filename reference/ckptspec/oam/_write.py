@@ -18,7 +18,7 @@ from ..checksum import prepare
 from ..errors import ArgumentError
 from ..quantization import Quantization, QuantizedTensor
 from ..records import build, public_fields, text_bytes
-from ..spec.dtypes import OAM_DTYPES, numpy_type, oam_dtype_of
+from ..spec.dtypes import OAM_CODES, OAM_DTYPES, numpy_type, oam_dtype_of
 from ..spec.layout import field as field_of
 from ..spec.layout import numpy_dtype, record_size
 from ..spec.schema import (
@@ -352,7 +352,7 @@ def _tensor(name: Any, value: Any, path: str, section: str, version: int) -> _St
     check_tensor(path, section, version, dtype, shape, encoding, size)
     return _Stored(
         name=raw,
-        dtype=OAM_DTYPES[dtype].oam_code,
+        dtype=OAM_CODES[dtype],
         encoding=OAM_ENCODINGS[encoding],
         shape=shape,
         size=size,

@@ -1,0 +1,30 @@
+"""A sink in memory, for formats that write to one as to a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["MemorySink"]
+
+
+class MemorySink:
+    """Takes the bytes of a file, as a ``Draft`` does."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: Buffer) -> None:
+        """Append ``data``."""
+        self.data += data
+
+    def skip(self, size: int) -> None:
+        """Append ``size`` zero bytes."""
+        self.data += bytes(size)
+
+    def patch(self, offset: int, data: Buffer) -> None:
+        """Overwrite bytes that were written before."""
+        patch = bytes(data)
+        self.data[offset : offset + len(patch)] = patch

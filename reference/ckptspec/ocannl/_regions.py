@@ -1,0 +1,126 @@
+"""Every byte of a checkpoint, named: the frame, the records of the header's text, the payloads, what lies between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import sexp
+from ..regions import Region
+from ..spec.layout import fields
+from ..spec.schema import OCANNL_HEADER, OcannlFrame
+from ..text import printable, shorten
+from ._anatomy import FRAME_SIZE, Anatomy, Entry
+from ._nodes import atom, named
+
+__all__ = ["entry_name", "regions"]
+
+_DOCS = {key.name: key.doc for key in OCANNL_HEADER}
+
+
+def entry_name(entry: Entry, row: int) -> str:
+    """Return what messages call a tensor, as far as its record can be read."""
+    if entry.namespace is None or entry.id is None:
+        return f"tensors[{row}]"
+    return named((atom(entry.namespace, ""), entry.id), [atom(word, "") for word in entry.label or ()])
+
+
+def regions(anatomy: Anatomy) -> Iterator[Region]:
+    """Yield the regions of a file in the order of their offsets, as far as it could be understood."""
+    for item in fields(OcannlFrame):
+        value = str(anatomy.header_length)
+        yield Region(
+            offset=item.offset,
+            size=item.size,
+            path=f"frame.{item.name}",
+            type=item.type,
+            kind=item.role,
+            value=value,
+            doc=item.doc,
+        )
+    if not anatomy.text:
+        yield from _rest(FRAME_SIZE, anatomy.size, "header", "What follows the header length.")
+        return
+    at = FRAME_SIZE
+    for region in _records(anatomy):
+        yield from _syntax(at, region.offset)
+        yield region
+        at = region.offset + region.size
+    yield from _syntax(at, anatomy.data)
+    yield from _payloads(anatomy)
+
+
+def _rest(start: int, end: int, path: str, doc: str) -> Iterator[Region]:
+    if end > start:
+        yield Region(offset=start, size=end - start, path=path, type=f"byte[{end - start}]", kind="bytes", doc=doc)
+
+
+def _syntax(start: int, end: int) -> Iterator[Region]:
+    if end > start:
+        doc = "Parentheses, blanks and comments."
+        yield Region(
+            offset=start, size=end - start, path="syntax", type=f"char[{end - start}]", kind="padding", doc=doc
+        )
+
+
+def _records(anatomy: Anatomy) -> Iterator[Region]:
+    base, text = anatomy.places.base, anatomy.places.text
+    try:
+        root = sexp.outline(text, 3)
+    except sexp.SexpError:
+        yield from _rest(FRAME_SIZE, anatomy.data, "header", "The header's text, which is no S-expression.")
+        return
+
+    def region(node: sexp.Node, path: str, doc: str) -> Region:
+        size = node.end - node.start
+        value = shorten(printable(text[node.start : min(node.end, node.start + 400)].decode("utf-8", "replace")), 120)
+        return Region(
+            offset=base + node.start, size=size, path=path, type=f"char[{size}]", kind="text", value=value, doc=doc
+        )
+
+    if isinstance(root.value, bytes):
+        yield region(root, "header", "The header, which is no list.")
+        return
+    for index, pair in enumerate(root.value):
+        whole = isinstance(pair.value, tuple) and len(pair.value) == 2
+        key = pair.at(0).value if whole else None
+        records = pair.at(1).value if whole and anatomy.tensors == (index, 1) else b""
+        if isinstance(records, tuple):
+            for row, record in enumerate(records):
+                entry = anatomy.entries[row]
+                yield region(record, f"tensors[{row}]", f"The record of {entry_name(entry, row)}.")
+        else:
+            name = key.decode("utf-8", "replace") if isinstance(key, bytes) else ""
+            yield region(pair, f"header.{name}" if name in _DOCS else f"header[{index}]", _DOCS.get(name, ""))
+
+
+def _payloads(anatomy: Anatomy) -> Iterator[Region]:
+    placed = [
+        (entry.offset, entry.byte_length, row, entry)
+        for row, entry in enumerate(anatomy.entries)
+        if entry.offset is not None
+        and entry.byte_length is not None
+        and entry.offset >= 0
+        and anatomy.data + entry.offset + entry.byte_length <= anatomy.size
+    ]
+    at = anatomy.data
+    for offset, size, row, entry in sorted(placed, key=lambda item: item[:3]):
+        start = anatomy.data + offset
+        yield from _gap(at, start)
+        kind = entry.prec.ocannl if entry.prec is not None else "unknown"
+        dims = " x ".join(map(str, entry.stored or ())) or "scalar"
+        yield Region(
+            offset=start,
+            size=size,
+            path=f"tensors[{row}].data",
+            type=f"byte[{size}]",
+            kind="data",
+            value=f"{entry_name(entry, row)}: {kind}, {dims}",
+        )
+        at = max(at, start + size)
+    yield from _gap(at, anatomy.size)
+
+
+def _gap(start: int, end: int) -> Iterator[Region]:
+    if end > start:
+        size = end - start
+        yield Region(offset=start, size=size, path="gap", type=f"byte[{size}]", kind="padding", doc="A gap.")

@@ -1,0 +1,252 @@
+"""Rescuing what can be read of a damaged checkpoint.
+
+There are no checksums, so a payload that lies within the file counts as intact. Where the header's text is damaged, the
+tensor records in it that are whole are found one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from .. import sexp
+from ..examination import Examination
+from ..findings import Report, Survivor
+from ..source import Source
+from ..spec.schema import (
+    OCANNL_ALIGNMENT,
+    OCANNL_MAX_DEPTH,
+    OCANNL_MAX_HEADER,
+    OCANNL_NAMESPACE,
+    OCANNL_TENSOR,
+    OCANNL_VERSION,
+)
+from ._anatomy import FRAME_SIZE, Anatomy, Entry
+from ._checkpoint import Checkpoint, Tensor, TrainingRecord
+from ._header import read_header, read_records
+from ._layout import Broken, aligned, measure
+from ._nodes import Atom, Padding, TensorNode, atom
+from ._places import Places
+from ._read import record_of
+
+__all__ = ["rescue"]
+
+_FIRST: Final = OCANNL_TENSOR[0].name.encode()
+_RECORD: Final = re.compile(rb"\(\s*\(\s*" + _FIRST + rb"\s")
+_TRAINING: Final = re.compile(rb"\(\s*training\s*(?=\()")
+
+
+def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple[Checkpoint | None, list[Survivor]]:
+    """Return a checkpoint of what can be read, and what became of each part; no checkpoint if nothing can."""
+    survivors: list[Survivor] = []
+    if not anatomy.text or anatomy.syntax is not None:
+        found = _recovered(source, anatomy)
+        if found is None:
+            return None, [_header("lost", "no tensor record can be read")]
+        anatomy, reason = found
+        survivors.append(_header("repaired", reason))
+    made = _Rescue(source, anatomy, intact_only)
+    checkpoint = made.checkpoint()
+    survivors += made.survivors
+    if all(item.state == "intact" for item in survivors):
+        survivors.insert(0, _header("repaired", "it is written anew"))
+    return checkpoint, survivors
+
+
+def _header(state: str, reason: str) -> Survivor:
+    return Survivor(what="section", path="header", name="header", state=state, reason=reason)
+
+
+# --------------------------------------------------------------------------------------------------- damaged headers
+
+
+def _recovered(source: Source, anatomy: Anatomy) -> tuple[Anatomy, str] | None:
+    """Read a header whose length is wrong or whose text is damaged; None if no record in it is whole."""
+    text = bytes(source.read(FRAME_SIZE, min(source.size - FRAME_SIZE, OCANNL_MAX_HEADER)))
+    whole = _whole(source, text, anatomy.header_length)
+    if whole is not None:
+        return whole
+    text = anatomy.text or text
+    if not 0 <= anatomy.header_length <= source.size - FRAME_SIZE:
+        return None  # the payloads could be anywhere
+    made = Anatomy(size=source.size, header_length=anatomy.header_length, text=text, alignment=OCANNL_ALIGNMENT)
+    made.version = OCANNL_VERSION
+    examination = Examination(source, Report())
+    read_records(examination, made, _prefixes(text, _RECORD, 0), _prefixes(text, _TRAINING, 1))
+    if not made.entries:
+        return None
+    return made, "its text is damaged; the records that are whole were read one by one"
+
+
+def _whole(source: Source, text: bytes, length: int) -> tuple[Anatomy, str] | None:
+    """Read a header whose expression is whole; None if it is not.
+
+    If the header's length cannot be right, the payloads are looked for where a writer puts them.
+    """
+    start = len(text) - len(text.lstrip(b" \t\n\r\f"))
+    if text[start : start + 1] != b"(":
+        return None
+    try:
+        _, end = sexp.parse_prefix(text, max_depth=OCANNL_MAX_DEPTH)
+    except sexp.SexpError:
+        return None
+    draft = _read(source, text[:end], end)
+    if draft is None or not draft.tensors:
+        return None
+    if end <= length <= source.size - FRAME_SIZE:
+        made = _read(source, text[:end], length)
+        return None if made is None else (made, "what follows its expression is left out")
+    made = _read(source, text[:end], aligned(FRAME_SIZE + end, draft.alignment) - FRAME_SIZE)
+    return None if made is None else (made, f"its length was {length}; its text is whole")
+
+
+def _read(source: Source, text: bytes, length: int) -> Anatomy | None:
+    from ..examination import Stop
+
+    made = Anatomy(size=source.size, header_length=length, text=text, places=Places(text, FRAME_SIZE))
+    try:
+        read_header(Examination(source, Report()), made)
+    except Stop:
+        return None
+    return made
+
+
+def _prefixes(text: bytes, start: re.Pattern[bytes], item: int) -> Iterator[Any]:
+    """Yield the expressions that begin where a pattern matches and are whole; of ``item`` 1, the second of the pair."""
+    at = 0
+    while (match := start.search(text, at)) is not None:
+        try:
+            value, at = sexp.parse_prefix(text, match.start(), max_depth=OCANNL_MAX_DEPTH)
+        except sexp.SexpError:
+            at = match.start() + 1
+            continue
+        if item == 0:
+            yield value
+        elif isinstance(value, tuple) and len(value) == 2:
+            yield value[1]
+
+
+# ----------------------------------------------------------------------------------------------------------- the parts
+
+
+class _Rescue:
+    def __init__(self, source: Source, anatomy: Anatomy, intact_only: bool) -> None:
+        self.source = source
+        self.anatomy = anatomy
+        self.intact_only = intact_only
+        self.survivors: list[Survivor] = []
+        self.taken: set[tuple[Atom, int]] = set()
+        self.next = 1 + max((entry.id for entry in anatomy.entries if entry.id is not None), default=-1)
+
+    def say(self, what: str, path: str, name: str, state: str, reason: str = "") -> None:
+        self.survivors.append(Survivor(what=what, path=path, name=name, state=state, reason=reason))
+
+    def checkpoint(self) -> Checkpoint:
+        """Return what can be read."""
+        tensors = list(filter(None, (self._tensor(row, entry) for row, entry in enumerate(self.anatomy.entries))))
+        return Checkpoint(tensors=tensors, alignment=self.anatomy.alignment, training=self._training())
+
+    def _tensor(self, row: int, entry: Entry) -> Tensor | None:
+        path, name = f"tensors[{row}]", _plain_name(entry)
+        reason = self._lost(entry)
+        if reason:
+            self.say("tensor", path, name, "lost", reason)
+            return None
+        parts: Any = entry
+        axes, neutral = entry.padding or (None, 0.0)
+        repairs = []
+        if neutral is None:
+            neutral = 0.0
+            repairs.append("its padding had no neutral value, 0 was taken")
+        if entry.label is None:
+            repairs.append("its label could not be read")
+        namespace = OCANNL_NAMESPACE if entry.namespace is None else atom(entry.namespace, "")
+        number = entry.id
+        if number is None or (namespace, number) in self.taken:
+            why = "was taken" if number is not None else "could not be read"
+            repairs.append(f"its id {why}, {self.next} was given")
+            number = self.next
+            self.next += 1
+        padding = None if axes is None else Padding(axes=axes, neutral=neutral)
+        label = tuple(atom(word, "") for word in entry.label or ())
+        node = TensorNode(
+            namespace=namespace, id=number, label=label, precision=parts.prec.ocannl, dims=parts.dims, padding=padding
+        )
+        if node.size != entry.byte_length:
+            found = "could not be read" if entry.byte_length is None else f"was {entry.byte_length}"
+            repairs.append(f"its byte length {found}")
+        if entry.bad and not repairs:
+            repairs.append(f"it broke {', '.join(sorted(entry.bad))}")
+        if repairs and self.intact_only:
+            self.say("tensor", path, name, "lost", "; ".join(repairs))
+            return None
+        self.taken.add(node.key)
+        self.say("tensor", path, name, "repaired" if repairs else "intact", "; ".join(repairs))
+        start = self.anatomy.data + parts.offset
+        return Tensor(node=node, data=self.source.view(start, node.size))
+
+    def _lost(self, entry: Entry) -> str:
+        """Return why a tensor cannot be rescued, or nothing if it can."""
+        _without_padding(entry)
+        for what, value in (
+            ("precision", entry.prec),
+            ("dims", entry.dims),
+            ("padding", entry.padding),
+            ("offset", entry.offset),
+        ):
+            if value is None:
+                return f"its {what} cannot be read"
+        if entry.stored is None or entry.prec is None or entry.offset is None:
+            return "its size cannot be told"
+        size = entry.prec.size
+        for extent in entry.stored:
+            size *= extent
+        if self.anatomy.data + entry.offset + size > self.source.size:
+            return "the file ends before its payload does"
+        if "OCANNL-TEN-OVERLAP" in entry.bad:
+            return "its payload overlaps that of another tensor"
+        return ""
+
+    def _training(self) -> TrainingRecord | None:
+        training = self.anatomy.training
+        if training is None:
+            return None
+        broken = training.bad - {"OCANNL-TRN-ABSENT"}
+        named: Iterable[tuple[Atom, int]] = ((atom(space, ""), number) for space, number in training.state or ())
+        state = tuple(key for key in dict.fromkeys(named) if key in self.taken)
+        if broken or not state:
+            reason = f"it broke {', '.join(sorted(broken))}" if broken else "no tensor of its state is left"
+            self.say("section", "training", "training", "lost", reason)
+            return None
+        record = record_of(training)
+        if len(state) == len(record.state):
+            self.say("section", "training", "training", "intact")
+            return record
+        reason = f"of the {len(record.state)} tensors that its state names, {len(state)} are left"
+        if self.intact_only:
+            self.say("section", "training", "training", "lost", reason)
+            return None
+        self.say("section", "training", "training", "repaired", reason)
+        return TrainingRecord(
+            **{name: getattr(record, name) for name in record.__dataclass_fields__ if name != "state"}, state=state
+        )
+
+
+def _plain_name(entry: Entry) -> str:
+    """Return what a tensor is called, unescaped: ``ocannl:3 w hidden``."""
+    words = [b"?" if entry.namespace is None else entry.namespace, *(entry.label or ())]
+    namespace, *label = [word.decode("utf-8", "backslashreplace") for word in words]
+    return " ".join([f"{namespace}:{'?' if entry.id is None else entry.id}", *label])
+
+
+def _without_padding(entry: Entry) -> None:
+    """Where the padding cannot be read but the payload has the size of the whole tensor, there is none."""
+    if entry.padding is not None or entry.prec is None or entry.dims is None:
+        return
+    try:
+        stored, needed = measure(entry.prec.size, entry.dims, None)
+    except Broken:
+        return
+    if needed == entry.byte_length:
+        entry.padding, entry.stored = (), stored
