@@ -37,7 +37,7 @@ NOTE: Final = "note"
 UPSTREAM: Final = {
     "oam-rust": "the Rust reader and writer of .oam files",
     "oam-cpp": "the C++ reader and writer of .oam files",
-    "ocannl": "OCANNL's own reader and writer of its checkpoints, in OCaml",
+    "ocannl": "OCANNL's own reader and writer",
 }
 
 
@@ -322,7 +322,7 @@ _RULES: Final = [
             "A file of version 1 or 2 MUST NOT have quantized tensors.",
             {"versions": (1, 2)},
         ),
-        ("OAM-QNT-STATE", REJECT, "Only weights MUST be quantized, never state.", {"versions": (3,)}),
+        ("OAM-QNT-STATE", REJECT, "A tensor of the state MUST NOT be quantized.", {"versions": (3,)}),
         ("OAM-QNT-DTYPE", REJECT, "A quantized tensor's dtype MUST be f32.", {"versions": (3,)}),
         ("OAM-QNT-BLOCK", REJECT, f"A quantized tensor's block size MUST be {OAM_QUANT_BLOCK}.", {"versions": (3,)}),
         ("OAM-QNT-EMPTY", REJECT, "A quantized tensor MUST have at least one element.", {"versions": (3,)}),
@@ -412,7 +412,7 @@ _RULES: Final = [
         (
             "OCANNL-FRM-LENGTH",
             REJECT,
-            f"The header length MUST be at least 0 and at most {OCANNL_MAX_HEADER}.",
+            f"The header length MUST be at least 0 and at most {OCANNL_MAX_HEADER:,}.",
         ),
         ("OCANNL-FRM-RANGE", REJECT, "The header MUST lie within the file."),
         (
@@ -499,7 +499,7 @@ _RULES: Final = [
         (
             "OCANNL-HDR-ALIGNMAX",
             REJECT,
-            f"The alignment MUST be at most {OCANNL_MAX_ALIGNMENT}.",
+            f"The alignment MUST be at most {OCANNL_MAX_ALIGNMENT:,}.",
             {
                 "upstream": _UPSTREAM_TAKES,
                 "reason": "No writer can pad a header to more, so no document of such a file could be written back.",

@@ -35,7 +35,7 @@ def byte_blocks(array: Array) -> Iterator[memoryview]:
     A contiguous array of that byte order is one view of itself; any other is copied a few megabytes at a time.
     """
     little = array.dtype.newbyteorder("<")
-    if array.flags.c_contiguous and array.dtype.byteorder == little.byteorder:
+    if array.flags.c_contiguous and array.dtype == little:
         yield _bytes(array)
     elif array.nbytes <= _BLOCK or not array.ndim:
         yield _bytes(array.astype(little, order="C"))

@@ -11,6 +11,7 @@ import errno
 import mmap
 import os
 import stat
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -163,7 +164,15 @@ class FileSource(Source):
             raise self._shrunk() from None
 
     def private(self) -> memoryview:
-        return memoryview(self._mapped(mmap.ACCESS_COPY)) if self.size else memoryview(bytearray())
+        if not self.size:
+            return memoryview(bytearray())
+        if not hasattr(mmap, "MAP_PRIVATE"):
+            return memoryview(self._mapped(mmap.ACCESS_COPY))
+        try:  # not counted against memory: the file may be larger than that
+            flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+            return memoryview(mmap.mmap(self._fd, self.size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE))
+        except ValueError:
+            raise self._shrunk() from None
 
     def close(self) -> None:
         if self._fd >= 0:

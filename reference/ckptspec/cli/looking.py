@@ -243,10 +243,9 @@ def _print_rule(rule: Rule, style: Style) -> None:
 def _usual(rule: Rule) -> str:
     if rule.format not in FORMATS:
         return ""
-    known = [UPSTREAM[key] for key in UPSTREAM if key.startswith(rule.format)]
-    who, verb = " and ".join(known), "s" if len(known) == 1 else ""
+    who = " and ".join(UPSTREAM[key] for key in UPSTREAM if key.startswith(rule.format))
     return {
-        "reject": f"{who} refuse{verb} such a file",
-        "canonical": f"{who} accept{verb} such a file",
+        "reject": f"{who} refuse such a file",
+        "canonical": f"{who} accept such a file",
         "note": "nobody looks",
     }[rule.kind]

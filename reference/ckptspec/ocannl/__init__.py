@@ -79,7 +79,8 @@ def recognises(head: bytes, size: int) -> bool:
     if any(key in text for key in (b"(version", b"(tensors", b"(alignment", b"(byte_length")):
         return True
     length = parse_frame(head)
-    return 0 < length <= OCANNL_MAX_HEADER and text[:1] in (b"(", b";", b"#")
+    # A header may begin with more blanks than recognition looks at.
+    return 0 < length <= OCANNL_MAX_HEADER and text[:1] in (b"(", b";", b"#", b"")
 
 
 def read(source: Source, *, verify: bool = True) -> Checkpoint:

@@ -46,6 +46,8 @@ class Tensor:
         if node.stored == node.dims:
             return self.stored()
         shape = node.shape
+        if not node.scalar.size:
+            return np.empty(shape, node.dtype)  # filling it would visit every element
         try:
             made = np.full(shape, margin(node.scalar, node.padding.neutral if node.padding else 0.0), node.dtype)
         except MemoryError:

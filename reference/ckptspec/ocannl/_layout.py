@@ -83,8 +83,8 @@ def host_shape(scalar: ScalarType, dims: tuple[int, ...]) -> tuple[int, ...]:
 def margin(scalar: ScalarType, neutral: float) -> Any:
     """Return the neutral value as an element of a tensor, as a numpy scalar.
 
-    Floats are rounded to the nearest. Integers are cut towards zero; beyond the ends of the range, the end is taken,
-    and 0 for a NaN.
+    Floats are rounded to the nearest, for bfloat16 and fp8 by way of binary32, as OCANNL's own conversions do. Integers
+    are cut towards zero; beyond the ends of the range, the end is taken, and 0 for a NaN.
     """
     dtype = numpy_type(scalar)
     if dtype.kind in "iu":

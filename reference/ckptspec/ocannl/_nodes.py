@@ -95,7 +95,10 @@ class Padding:
             self.neutral, (float, int, np.floating, np.integer)
         ):
             raise ArgumentError(f"found {show(self.neutral)}, expected a number", "neutral")
-        object.__setattr__(self, "neutral", float(self.neutral))
+        try:
+            object.__setattr__(self, "neutral", float(self.neutral))
+        except OverflowError:
+            raise ArgumentError(f"found {show(self.neutral)}, beyond the range of floats", "neutral") from None
 
     @property
     def bits(self) -> int:
@@ -213,7 +216,7 @@ class TensorNode:
     def check(self, value: Any) -> Array:
         """Return a value as an array if it is one of the node's dtype and shape, else raise ArgumentError."""
         array = as_array(value, self.name)
-        if array.dtype.newbyteorder("<") != self.dtype:
+        if array.dtype not in (self.dtype, self.dtype.newbyteorder(">")):
             raise ArgumentError(f"found an array of {array.dtype}, expected {self.dtype}", self.name)
         if array.shape != self.shape:
             raise ArgumentError(f"found an array of shape {list(array.shape)}, expected {list(self.shape)}", self.name)
@@ -245,9 +248,10 @@ class Registry:
 
     @namespace.setter
     def namespace(self, value: Atom) -> None:
-        self._namespace = atom(value, "namespace")
-        if not self._namespace:
+        namespace = atom(value, "namespace")
+        if not namespace:
             raise ArgumentError(f"is empty, expected a name such as {OCANNL_NAMESPACE}", "namespace")
+        self._namespace = namespace
 
     @property
     def next_id(self) -> int:
@@ -341,7 +345,8 @@ class Context(Mapping[TensorNode, Array]):
             else:
                 value = arrays[node]
                 values[node] = value if callable(value) and not hasattr(value, "__array__") else node.check(value)
-        self._values |= values
+        new = {node: node for node in values}  # a value goes with the very node that it was given for
+        self._values = {new.get(node, node): value for node, value in self._values.items()} | values
 
     def updated(self, arrays: Mapping[TensorNode, Any]) -> Context:
         """Return a context with some values replaced or added; this one stays as it is. Raises ArgumentError."""

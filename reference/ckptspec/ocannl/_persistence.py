@@ -19,9 +19,9 @@ from ..source import FileSource, Source
 from ..spec.schema import OCANNL_ALIGNMENT
 from ..text import printable, show
 from ._anatomy import Anatomy
-from ._checkpoint import Checkpoint, Tensor, TrainingRecord
+from ._checkpoint import Tensor, TrainingRecord
 from ._nodes import Array, Atom, Context, TensorNode, atom, raw
-from ._read import anatomy_of, checkpoint_from
+from ._read import anatomy_of, node_of, record_of
 from ._write import Item, array_item, plan, write
 
 __all__ = [
@@ -122,7 +122,7 @@ def save_nodes(
                 old = stack.enter_context(opened(path))
                 replaced = {node.key for node in chosen}
                 items = [item for item in old.items() if item.node.key not in replaced]
-                training = old.checkpoint.training if training is None else training
+                training = old.training if training is None else training
         items += [array_item(node, lambda node=node: ctx[node]) for node in chosen]  # type: ignore[misc]
         planned = plan(items, alignment, training)
         with publishing(path) as draft:
@@ -138,10 +138,11 @@ def _nodes(nodes: Any) -> list[TensorNode]:
     """Return nodes without repetitions, those of a set in the order of their keys."""
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
         raise ArgumentError(f"found {show(nodes)}, expected nodes", "nodes")
-    chosen = list(dict.fromkeys(nodes))
-    for node in chosen:
+    given = list(nodes)
+    for node in given:
         if not isinstance(node, TensorNode):
             raise ArgumentError(f"found {show(node)}, expected a TensorNode", "nodes")
+    chosen = list(dict.fromkeys(given))
     if isinstance(nodes, Set):
         chosen.sort(key=lambda node: (raw(node.namespace), node.id))
     return chosen
@@ -162,7 +163,7 @@ class Opened:
         self.name = printable(source.name or "")
         self._source = source
         self._anatomy = anatomy
-        self.checkpoint: Checkpoint = checkpoint_from(source, anatomy)
+        self.training = None if anatomy.training is None else record_of(anatomy.training)
 
     def _place(self, row: int) -> tuple[int, int]:
         """Return offset in the file and size of a payload."""
@@ -181,7 +182,7 @@ class Opened:
 
     def nodes(self) -> list[TensorNode]:
         """Return the description of each tensor, in the file's order."""
-        return [tensor.node for tensor in self.checkpoint.tensors]
+        return [node_of(entry) for entry in self._anatomy.entries]
 
     def arrays(self, wanted: dict[int, TensorNode], mmap: bool | None) -> dict[TensorNode, Array]:
         """Return the values of some tensors, by their rows in the file, as arrays of nodes."""
@@ -234,7 +235,7 @@ class Opened:
                 wrong.append(f"{node.name} has {' and '.join(differences)}")
             wanted[row] = node
         if wrong:
-            raise ArgumentError(f"{self.name}: {'; '.join(wrong[:20])}" + _more(wrong), "nodes")
+            raise ArgumentError(f"{'; '.join(wrong[:20])}{_more(wrong)}", self.name)
         return ctx.updated(self.arrays(wanted, mmap))
 
 
@@ -284,9 +285,9 @@ def load(
         raise ArgumentError(f"found {show(prefix_namespace)}, expected an identifier", "prefix_namespace")
     with opened(path) as file:
         nodes = [_renamed(node, prefix_namespace) for node in file.nodes()]
-        clashes = [node.name for node in nodes if node in ctx.registry]
+        clashes = [node.name for node in nodes if node in ctx.registry or node in ctx]
         if clashes:
-            raise ArgumentError(f"{file.name}: registered already: {_listed(clashes)}", "nodes")
+            raise ArgumentError(f"registered already: {_listed(clashes)}", file.name)
         updated = ctx.updated(file.arrays(dict(enumerate(nodes)), mmap))
     ctx.registry.add(nodes)
     return updated, frozenset(nodes)

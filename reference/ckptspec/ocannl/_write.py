@@ -215,6 +215,7 @@ def write(planned: Plan, sink: Sink) -> None:
         for block in item.blocks():
             sink.write(block)
             written += memoryview(block).nbytes
+            del block  # and with it the array, before the next one is fetched
         if written != item.node.size:
             raise ArgumentError(f"found {written} bytes, expected {item.node.size}", item.node.name)
         end = offset + written
@@ -222,7 +223,12 @@ def write(planned: Plan, sink: Sink) -> None:
 
 def array_item(node: TensorNode, fetch: Callable[[], Any]) -> Item:
     """Return the item of a node whose array ``fetch`` gives when it is wanted."""
-    return Item(node, lambda: byte_blocks(node.check(fetch())[node.region]) if node.size else ())
+
+    def blocks() -> Iterable[Buffer]:
+        array = node.check(fetch())
+        return byte_blocks(array[node.region]) if node.size else ()
+
+    return Item(node, blocks)
 
 
 def items_of(checkpoint: Checkpoint) -> list[Item]:

@@ -313,12 +313,12 @@ def restore(
     nodes = _once(_all_of(TensorNode, state, "state"), "state")
     with opened(path) as file:
         name = file.name
-        checkpoint = file.checkpoint
-        record = checkpoint.training
+        record = file.training
         if record is None:
             raise ArgumentError("it holds no training record: it is no training checkpoint", name)
         given = {node.key: node for node in nodes}
-        saved = {key: checkpoint.find(*key).node for key in record.state}
+        there = {node.key: node for node in file.nodes()}
+        saved = {key: there[key] for key in record.state}
         if given.keys() != saved.keys():
             absent = [given[key] for key in given if key not in saved]
             missed = [saved[key] for key in saved if key not in given]
