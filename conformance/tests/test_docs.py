@@ -1,0 +1,152 @@
+"""The documentation: its generated parts are up to date, its links resolve, its examples run and say what they say."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from ckptspec import dumps
+from ckptspec.spec.rules import RULES, rules_of
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATOR = ROOT / "docs" / "generate.py"
+README = ROOT / "README.md"
+FORMATS = ROOT / "docs" / "formats"
+
+pytestmark = pytest.mark.skipif(not GENERATOR.is_file(), reason="the documentation is not installed")
+
+PAGES = sorted([README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+FORMAT_PAGES = ("oam", "ocannl")
+
+_FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!\\)\]\((?P<target>[^()\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+# What a page's shell sees: the command line of this very package, whatever the PATH.
+_SHELL = 'ckptspec() { "$PYTHON" -m ckptspec "$@"; }\n'
+
+
+def blocks(text: str, *languages: str) -> Iterator[tuple[str, str]]:
+    """Yield language and text of each code block in one of some languages."""
+    for match in _FENCE.finditer(text):
+        if match["language"] in languages:
+            yield match["language"], match["text"]
+
+
+def prose(text: str) -> str:
+    """Return a page without its code blocks."""
+    return _FENCE.sub("", text)
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and mkdocs make them."""
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in _HEADING.findall(prose(text))}
+
+
+# ------------------------------------------------------------------------------------------------------ generated parts
+
+
+def test_generated_parts_are_up_to_date() -> None:
+    done = subprocess.run([sys.executable, str(GENERATOR), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+
+
+def test_every_rule_appears_once() -> None:
+    text = "\n".join(path.read_text("utf-8") for path in sorted(FORMATS.glob("*.md")))
+    assert Counter(title for title in _HEADING.findall(text) if title in RULES) == Counter(list(RULES))
+    for name in FORMAT_PAGES:
+        page = (FORMATS / f"{name}.md").read_text("utf-8")
+        assert {title for title in _HEADING.findall(page) if title in RULES} == {rule.id for rule in rules_of(name)}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_resolve(path: Path) -> None:
+    text = path.read_text("utf-8")
+    for match in _LINK.finditer(prose(text)):
+        target, _, anchor = match["target"].partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        found = path.parent / target if target else path
+        assert found.exists(), match["target"]
+        if anchor:
+            assert anchor in anchors(found.read_text("utf-8")), match["target"]
+
+
+# ------------------------------------------------------------------------------------------------------------- examples
+
+
+def run_python(source: str, names: dict[str, Any], where: str) -> None:
+    """Run a block: as a doctest if it has prompts, else as it stands."""
+    if ">>> " not in source:
+        exec(compile(source, where, "exec"), names)  # the documentation is ours
+        return
+    test = doctest.DocTestParser().get_doctest(source, names, where, where, 0)
+    told: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.append, clear_globs=False)
+    names.update(test.globs)
+    assert not told, "".join(told)
+
+
+def run_shell(source: str) -> None:
+    """Run the commands of a block, and compare what they print with what the block shows; ``...`` stands for lines."""
+    for part in re.split(r"^\$ ", source, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        done = subprocess.run(
+            ["sh", "-c", _SHELL + command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHON": sys.executable, "COLUMNS": "100"},
+        )
+        pattern = "".join(
+            r"(?:.*\n)*" if line.strip() == "..." else re.escape(line) + "\n" for line in shown.rstrip().splitlines()
+        )
+        assert re.fullmatch(pattern, done.stdout), f"$ {command}\n{done.stdout}"
+
+
+@pytest.mark.parametrize("name", FORMAT_PAGES)
+def test_examples_of_a_format(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": name}
+    found = Counter[str]()
+    for language, source in blocks((FORMATS / f"{name}.md").read_text("utf-8"), "python", "console"):
+        found[language] += 1
+        if language == "python":
+            run_python(source, names, f"{name}.md")
+        else:
+            run_shell(source)
+    assert found["python"] > 3
+    assert found["console"] > 1
+
+
+def demo_files() -> None:
+    """Make model.oam and broken.oam as ``make demo`` does."""
+    script = (ROOT / "conformance" / "demo.sh").read_text("utf-8")
+    writes, breaks = re.findall(r"<<'PY'\n(.*?)^PY$", script, re.MULTILINE | re.DOTALL)
+    for source, arguments in ((writes, ["model.oam"]), (breaks, ["model.oam", "broken.oam"])):
+        subprocess.run([sys.executable, "-", *arguments], input=source, text=True, check=True, capture_output=True)
+
+
+def test_examples_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    demo_files()
+    names: dict[str, Any] = {"__name__": "readme", "my_writer": dumps}
+    for language, source in blocks(README.read_text("utf-8"), "python", "console"):
+        if language == "console":
+            run_shell(source)
+        elif not source.startswith("# adapter.py"):  # has tests of its own
+            run_python(source, names, "README.md")
+    few = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+    few(names["test_my_writer"])()  # the example for users of hypothesis
+    assert (tmp_path / "model.oam").is_file()
