@@ -20,19 +20,19 @@ from ..findings import Report
 from ..formats import module_of
 from ..source import BufferSource
 from ..spec.rules import CANONICAL, NOTE, REJECT, RULES, UPSTREAM
-from .cases import anything, oam
+from .cases import anything, oam, ocannl
 from .cases.definition import CaseBook, Definition
 from .catalogue import MANIFEST, PROTOCOL_VERSION, SUITE_VERSION, VECTORS, Case
 from .json_schemas import document_schema, manifest_schema
 
 __all__ = ["SMOKE", "books", "build_files", "main"]
 
-SMOKE = {"oam": "oam/golden_minimal"}
+SMOKE = {"oam": "oam/golden_minimal", "ocannl": "ocannl/golden_minimal"}
 
 
 def books() -> list[CaseBook]:
     """Return the definitions of all formats."""
-    return [oam.book(), anything.book()]
+    return [oam.book(), ocannl.book(), anything.book()]
 
 
 class BuildError(Exception):

@@ -5,10 +5,10 @@ They are written to ``schemas/`` together with the golden files, for users of ot
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ..record_documents import document_fields
-from ..spec.dtypes import OAM_DTYPES
+from ..spec.dtypes import OAM_DTYPES, OCANNL_PRECISIONS
 from ..spec.layout import field
 from ..spec.rules import RULES
 from ..spec.schema import (
@@ -17,6 +17,14 @@ from ..spec.schema import (
     OAM_OPTIMIZERS,
     OAM_TENSOR_SECTIONS,
     OAM_VERSIONS,
+    OCANNL_HEADER,
+    OCANNL_MAX_ALIGNMENT,
+    OCANNL_SEEDS_VERSION,
+    OCANNL_TENSOR,
+    OCANNL_TRAINING,
+    OCANNL_TRAINING_VERSIONS,
+    OCANNL_VERSION,
+    Key,
     OamConfig,
     OamOptimizer,
     OamProgress,
@@ -60,8 +68,7 @@ def _record(record: Any, derived: tuple[str, ...] = (), **more: Schema) -> Schem
     return _object(made | more)
 
 
-def document_schema() -> Schema:
-    """Return the JSON Schema of the neutral document. What only a reader of the whole can check is not in it."""
+def _oam() -> Schema:
     hexadecimal = {"$ref": "#/$defs/hex"}
     tensor = _object(
         {
@@ -79,7 +86,7 @@ def document_schema() -> Schema:
         first_moment=hexadecimal,
         second_moment=hexadecimal,
     )
-    oam = _object(
+    return _object(
         {
             "format": {"const": "oam"},
             "version": {"enum": list(OAM_VERSIONS)},
@@ -89,15 +96,92 @@ def document_schema() -> Schema:
             "progress": _record(OamProgress),
         }
     )
+
+
+def _list(items: Schema, **more: Any) -> Schema:
+    return {"type": "array", "items": items, **more}
+
+
+def _pair(first: Schema, second: Schema) -> Schema:
+    return {"type": "array", "prefixItems": [first, second], "items": False, "minItems": 2}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [{"type": "null"}, schema]}
+
+
+_U62: Final[Schema] = {"$ref": "#/$defs/u62"}
+_TEXT: Final[Schema] = {"$ref": "#/$defs/text"}
+_NAMESPACE: Final[Schema] = {"$ref": "#/$defs/namespace"}
+_HEX: Final[Schema] = {"$ref": "#/$defs/hex"}
+
+# The kinds of values of the header's records, as documents have them.
+_OF_KIND: Final[dict[str, Schema]] = {
+    "int": _U62,
+    "atom": _NAMESPACE,
+    "atoms": _list(_TEXT),
+    "ints": _list(_U62),
+    "precision": {"enum": list(OCANNL_PRECISIONS)},
+    "padding": _or_null(
+        _object({"axes": _list(_pair(_U62, _U62)), "neutral": {"$ref": "#/$defs/neutral"}}),
+    ),
+    "option": _or_null(_HEX),
+    "pairs": _list(_pair(_TEXT, _TEXT)),
+    "nodes": _list(_pair(_NAMESPACE, _U62), minItems=1, uniqueItems=True),
+}
+# What documents call otherwise than the header, and what follows from the payloads.
+_RENAMED: Final = {"prec": "precision"}
+_DERIVED: Final = ("offset", "byte_length")
+# Keys whose values are not what their kind says alone.
+_SPECIAL: Final[dict[str, Schema]] = {
+    "seeds": _or_null(_list({"$ref": "#/$defs/i63"})),
+}
+
+
+def _table(table: tuple[Key, ...], **more: Schema) -> Schema:
+    """Return the schema of a record of a header, as documents have it."""
+    made: Schema = {}
+    for key in table:
+        if key.name not in _DERIVED:
+            value = more.pop(key.name, None) or _SPECIAL.get(key.name) or _OF_KIND[key.kind]
+            made[_RENAMED.get(key.name, key.name)] = value | {"description": key.doc}
+    return _object(more | made)
+
+
+def _ocannl() -> Schema:
+    training = _table(OCANNL_TRAINING, version={"enum": list(OCANNL_TRAINING_VERSIONS)})
+    training["if"] = {"properties": {"version": {"minimum": OCANNL_SEEDS_VERSION}}}
+    training["then"] = {"properties": {"seeds": {"type": "array"}}}
+    training["else"] = {"properties": {"seeds": {"type": "null"}}}
+    return _table(
+        OCANNL_HEADER,
+        format={"const": "ocannl"},
+        version={"const": OCANNL_VERSION},
+        alignment={"type": "integer", "minimum": 1, "maximum": OCANNL_MAX_ALIGNMENT},
+        tensors=_list(_table(OCANNL_TENSOR, data=_HEX)),
+        training=_or_null(training),
+    )
+
+
+def document_schema() -> Schema:
+    """Return the JSON Schema of the neutral document. What only a reader of the whole can check is not in it."""
+    raw = _object({"bytes": {"type": "string", "pattern": "^([0-9a-f]{2})+$"}})
     return {
         "$schema": _DIALECT,
         "title": "The neutral document of a training checkpoint",
-        "oneOf": [oam],
+        "oneOf": [_oam(), _ocannl()],
         "$defs": {
             "hex": {"type": "string", "pattern": "^([0-9a-f]{2})*$"},
             "f32": {"type": "string", "pattern": "^0x[0-9a-f]{8}$"},
             "u64": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,19})$"},
             "i64": {"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,18})$"},
+            "u62": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,18})$"},
+            "i63": {"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,18})$"},
+            # Of all NaNs, only the two quiet ones without a payload have a spelling.
+            "neutral": {"type": "string", "pattern": "^0x(?![7f]ff(?![08]0{12}$))[0-9a-f]{16}$"},
+            # Bytes stand for what is not UTF-8.
+            "text": {"anyOf": [{"type": "string"}, raw]},
+            "namespace": {"anyOf": [{"type": "string", "minLength": 1}, raw]},
         },
     }
 

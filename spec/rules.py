@@ -81,7 +81,10 @@ _AFTER_NUL_UPSTREAM: Final = "Both readers stop at the NUL. Writing back, C++ ke
 _RESERVED_UPSTREAM: Final = "Both readers ignore the bytes. Writing back, C++ keeps them, Rust zeroes them."
 
 _UPSTREAM_TAKES: Final = "OCANNL's reader does not look and takes such a file."
-_OURS: Final = "OCANNL does not publish how it spells the training record; the spelling is this specification's own."
+_OURS: Final = (
+    "OCANNL does not publish how it spells the training record. The spelling is this specification's own; a reader of "
+    "tensors alone skips the record, as it does any unknown key."
+)
 
 _RULES: Final = [
     *_table(
@@ -639,7 +642,8 @@ _RULES: Final = [
         (
             "OCANNL-DAT-GAP",
             CANONICAL,
-            "A writer MUST place each payload at the first multiple of the alignment that follows the payload before.",
+            "A writer MUST place each payload at the first multiple of the alignment that follows the payload before it "
+            "in the file.",
             {"upstream": _UPSTREAM_TAKES},
         ),
         (
@@ -728,7 +732,7 @@ _RULES: Final = [
         (
             "OCANNL-PAD-INTEGRAL",
             NOTE,
-            "The neutral value of a tensor of integers SHOULD be an integer that its precision holds.",
+            "The neutral value of a tensor of integers that has margins SHOULD be an integer that its precision holds.",
             {
                 "upstream": "Nobody looks.",
                 "reason": "This reader fills the margins with the nearest integer towards zero that fits, and 0 for a "

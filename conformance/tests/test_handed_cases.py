@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from ckptspec import ArgumentError, FormatError, QuantizedTensor, decode, encode, oam, validate
+from ckptspec.conformance.catalogue import load_suite
+from ckptspec.formats import module_of
 from ckptspec.oam._tensors import ENCODING_NAMES
 from ckptspec.quantization import quantize_array
+from ckptspec.source import BufferSource
 from ckptspec.spec.dtypes import OAM_BY_CODE
 from ckptspec.spec.schema import OAM_NEWEST
 
@@ -25,10 +28,15 @@ def _read(name: str) -> Any:
     return json.loads(path.read_text("utf-8")) if path.exists() else []
 
 
-INDEX = [entry for entry in _read("index.json") if entry["file"].startswith("oam/")]
+def _index(format: str, *verdicts: str) -> list[dict[str, Any]]:
+    return [
+        entry
+        for entry in _read("index.json")
+        if entry["file"].startswith(f"{format}/") and entry["verdict"] in (verdicts or (entry["verdict"],))
+    ]
 
 
-@pytest.mark.parametrize("entry", INDEX, ids=lambda entry: entry["file"])
+@pytest.mark.parametrize("entry", _index("oam"), ids=lambda entry: entry["file"])
 def test_oam_file(entry: dict[str, Any]) -> None:
     data = (CASES / entry["file"]).read_bytes()
     report = validate(data, format="oam")
@@ -102,3 +110,85 @@ def _tensor(item: dict[str, Any]) -> oam.Tensor:
         encoding=ENCODING_NAMES[item["encoding"]],
         data=bytes.fromhex(item["data_hex"]),
     )
+
+
+# ---------------------------------------------------------------------------------------------------------- OCANNL
+
+# Files whose header OCANNL's reader takes: the rule for which this reader refuses them, None where it takes them too.
+OURS: dict[str, str | None] = {
+    "00_control_ok": None,
+    "10_len_swallows_data_spaces": None,
+    "17_trailing_comment_no_newline": None,
+    "21_leading_ws_comments": None,
+    "23_hex_escape": None,
+    "26_raw_bytes_in_atom": None,
+    "28_compact": None,
+    "45_dup_version": None,
+    "47_unknown_header_field": None,
+    "51_tensors_first_wins": None,
+    "54_unknown_tensor_field": None,
+    "57_id_underscore": None,
+    "59_id_plus": None,
+    "62_id_hex_wrap": "OCANNL-REC-INTEGER",
+    "73_dims_negative": "OCANNL-TEN-DIM",
+    "74_dims_negative_pair": "OCANNL-TEN-DIM",
+    "77b_dims_wrap_mappable": "OCANNL-TEN-SIZEOF",
+    "89_bl_max_int": "OCANNL-TEN-BYTES",
+    "90_overlap": "OCANNL-TEN-OVERLAP",
+    "91_overlap_partial_reordered": "OCANNL-TEN-OVERLAP",
+    "92_gap_and_trailing_data": None,
+    "93_bl_short": "OCANNL-TEN-BYTES",
+    "94_bl_short_mid_element": "OCANNL-TEN-BYTES",
+    "95_bl_long": "OCANNL-TEN-BYTES",
+    "97_scalar_bl_zero": "OCANNL-TEN-BYTES",
+    "a0_padding_longer": "OCANNL-PAD-COUNT",
+    "a1_padding_exceeds_dim": "OCANNL-PAD-FIT",
+    "a2_padding_negative": "OCANNL-PAD-NEGATIVE",
+    "a3_padding_neg_grow": "OCANNL-PAD-NEGATIVE",
+    "b1_padding_neutral_leading_space": None,
+}
+
+
+@pytest.mark.parametrize("entry", _index("ocannl", "valid"), ids=lambda entry: entry["file"])
+def test_ocannl_valid_file(entry: dict[str, Any]) -> None:
+    data = (CASES / entry["file"]).read_bytes()
+    report = validate(data)
+    assert report.ok, report
+    document = decode(data)
+    assert document == _read(entry["expected"])
+    again = encode(document)
+    assert validate(again).canonical
+    assert decode(again) == document
+    # The writer of these files writes the alignment and the default namespace as long as it is not told to be old.
+    old = {"OCANNL-HDR-OLD", "OCANNL-TEN-LEGACY"}
+    assert {finding.rule for finding in report if finding.severity == "canonical"} <= old, report
+    assert ("OCANNL-HDR-OLD" in {finding.rule for finding in report}) == ("legacy" in entry["file"])
+
+
+@pytest.mark.parametrize("entry", _index("ocannl", "invalid"), ids=lambda entry: entry["file"])
+def test_ocannl_invalid_file(entry: dict[str, Any]) -> None:
+    data = (CASES / entry["file"]).read_bytes()
+    report = validate(data, format="ocannl")
+    with pytest.raises(FormatError) as caught:
+        module_of("ocannl").decode(BufferSource(data))
+    assert report.first == caught.value.finding
+    with pytest.raises(FormatError):
+        decode(data)
+
+
+@pytest.mark.parametrize("entry", _index("ocannl", "upstream-accepts"), ids=lambda entry: entry["file"])
+def test_ocannl_file_that_upstream_takes(entry: dict[str, Any]) -> None:
+    rule = OURS[Path(entry["file"]).stem.removeprefix("bad-")]
+    data = (CASES / entry["file"]).read_bytes()
+    report = validate(data)
+    if rule is None:
+        assert report.ok, report
+        assert decode(encode(decode(data))) == decode(data)
+        return
+    assert report.first is not None
+    assert report.first.rule == rule
+    with pytest.raises(FormatError):
+        decode(data)
+    suite = load_suite()
+    ours = [case for case in suite.cases if case.rules[:1] == (rule,) and case.level == "should"]
+    assert ours, f"no case of our own says that OCANNL takes what breaks {rule}"

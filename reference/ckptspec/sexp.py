@@ -3,11 +3,15 @@ r"""S-expressions as OCaml's sexplib writes and reads them, and the numbers that
 Source: OCANNL's checkpoint headers are S-expressions; formats/ocannl.md, section 3, has the rules, each checked
 against sexplib itself. An atom is ``bytes`` (any bytes, not necessarily UTF-8), a list is a ``tuple``.
 
-Strategy. Nearly all headers hold neither comments nor odd line ends, and of those ``_parse_plain`` makes a tree with
-a few passes that C code does: strings are cut out, parentheses get blanks around them, ``bytes.split`` makes tokens,
-and one short loop builds the tuples. It gives up, without a word, at whatever it is not sure of. ``_Scanner`` knows
-the whole syntax, makes all errors, and can tell where each expression stands. Neither recurses: open lists
-are marks in one flat stack of values, so that depth costs memory of the order of the text, and time is linear.
+How texts are read is in ``_sexp_reading``. There are five ways to ask:
+
+=================  =================================================================================================
+``parse``          the whole expression
+``parse_records``  the items of the outermost list, and of chosen lists in it, one by one and then forgotten
+``parse_nodes``    the whole expression, each part of which knows its place
+``outline``        the same down to a level, for a fraction of the time and memory
+``parse_prefix``   one expression in the middle of a text that may be damaged before and behind it
+=================  =================================================================================================
 
 Every error carries the offset of the byte to look at:
 
@@ -35,339 +39,95 @@ from __future__ import annotations
 import math
 import re
 import sys
-from array import array
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Collection, Iterator
+from typing import Final, TypeAlias
 
+from ._sexp_reading import Node, Reader, Record, Scanner, Sexp, SexpError, without_place
 from .text import show
 
 __all__ = [
     "INT_MAX",
     "INT_MIN",
     "Node",
+    "Record",
     "Sexp",
     "SexpError",
     "dump",
     "format_float",
     "format_int",
     "needs_quotes",
+    "outline",
     "parse",
     "parse_float",
     "parse_int",
     "parse_nodes",
+    "parse_prefix",
+    "parse_records",
     "quote",
 ]
 
-Sexp: TypeAlias = "bytes | tuple[Sexp, ...]"
+Text: TypeAlias = bytes | bytearray | memoryview
 
 # OCaml's native integers have 63 bits.
 INT_MIN: Final = -(1 << 62)
 INT_MAX: Final = (1 << 62) - 1
 
 
-class SexpError(ValueError):
-    """Bytes that are not exactly one S-expression: ``message`` says why, ``offset`` is the byte to look at."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message, offset)
-        self.message = message
-        self.offset = offset
-
-    def __str__(self) -> str:
-        return f"{self.message} (byte {self.offset})"
-
-
-class Node(NamedTuple):
-    """An expression and where it stands: ``text[start:end]``, quotes and parentheses included."""
-
-    start: int
-    end: int
-    value: bytes | tuple[Node, ...]
-
-    def at(self, *path: int) -> Node:
-        """Return the node that a path of list indices leads to; IndexError where it leads nowhere."""
-        node = self
-        for index in path:
-            if isinstance(node.value, bytes):
-                raise IndexError(f"no item {index} in an atom")
-            node = node.value[index]
-        return node
-
-
 # --- Reading ------------------------------------------------------------------------------------------------------
 
 
-def parse(data: bytes | bytearray | memoryview, *, max_depth: int | None = None) -> Sexp:
+def parse(data: Text, *, max_depth: int | None = None) -> Sexp:
     """Return the one expression in ``data``, which blanks and comments may surround.
 
     ``max_depth`` bounds how many lists may be open at a time (comments' lists included). Raises SexpError.
     """
-    data = bytes(data)
-    limit = sys.maxsize if max_depth is None else max_depth
-    value = _parse_plain(data, limit)
-    return _Scanner(data, limit, _without_place).scan() if value is None else value
+    return Reader(bytes(data), _limit(max_depth)).whole()
 
 
-def parse_nodes(data: bytes | bytearray | memoryview, *, max_depth: int | None = None) -> Node:
-    """Return what ``parse`` returns as a tree of nodes that know their places; slower, and needs more memory."""
-    return _Scanner(bytes(data), sys.maxsize if max_depth is None else max_depth, _with_place).scan()
+def parse_records(
+    data: Text, *, max_depth: int | None = None, streamed: Collection[bytes] = frozenset()
+) -> Iterator[Record]:
+    """Yield what ``data`` holds as ``(level, key, value)``, in the order of the text; nothing yielded is kept.
 
+    Level 1 (key None): an item of the outermost list. Where it is a list of an atom in ``streamed``, another list, and
+    whatever else, that second list's items come before it, as level 3 with the atom as key, and ``()`` is left in the
+    list's place. Level 0 (key None): the expression, if it is an atom. An empty list yields nothing.
 
-def _without_place(value: bytes | tuple[Sexp, ...], start: int, end: int) -> Sexp:
-    return value
+    The text is read in pieces of 64 KiB, as the iterator is asked for more, and what a piece completes
+    is yielded when the piece has been read: to stop asking is to stop reading. Each piece, with or without comments, is
+    read once and for good: what a later piece holds cannot take a record back, nor give it twice.
 
-
-def _with_place(value: bytes | tuple[Node, ...], start: int, end: int) -> Node:
-    return Node(start, end, value)
-
-
-# --- Escapes in strings
-
-# A continuation line, three decimal digits, two hexadecimal ones, or any other byte. What takes the backslash alone is
-# a bad escape. (A backslash that ends the text is none of these: its string has no end.)
-_ESCAPE: Final = re.compile(rb"\\(?:\r?\n[ \t]*+|[0-9]{3}|x[0-9A-Fa-f]{2}|[^0-9x\n]|(?=[0-9x]))")
-
-_ESCAPES: Final = {
-    **{b"\\%03d" % byte: b"%c" % byte for byte in range(256)},
-    b"\\n": b"\n",
-    b"\\t": b"\t",
-    b"\\r": b"\r",
-    b"\\b": b"\b",
-    b"\\\r": b"\r",
-    **{b"\\" + literal: literal for literal in (b'"', b"\\", b"'")},
-}
-
-
-def _escaped(match: re.Match[bytes]) -> bytes:
-    escape = match[0]
-    known = _ESCAPES.get(escape)
-    if known is not None:
-        return known
-    if len(escape) == 1:
-        raise SexpError("a backslash with too few digits", match.start())
-    if escape[1:2].isdigit():
-        raise SexpError("a decimal escape above 255", match.start())
-    if escape.startswith((b"\\\n", b"\\\r\n")):
-        return b""
-    if escape.startswith(b"\\x") and len(escape) == 4:
-        return bytes([int(escape[2:], 16)])
-    return escape  # an unknown escape stands for itself, backslash included
-
-
-def _unescape(text: bytes) -> bytes:
-    """Return what the text between two quotes stands for; SexpError's offset counts from its start."""
-    return _ESCAPE.sub(_escaped, text) if b"\\" in text else text
-
-
-# --- The fast way
-
-# Outside strings: comments, what is never allowed, and the one byte that bytes.split() cuts at and sexplib does not.
-_NOT_PLAIN: Final = (b";", b"#|", b"|#", b"\r", b"\v")
-
-
-def _parse_plain(data: bytes, limit: int) -> Sexp | None:
-    """Return the expression, or None if the text is faulty or not plain enough."""
-    text = data
-    strings: Iterable[bytes] = ()
-    if b'"' in data:
-        cut = _cut_strings(data)
-        if cut is None:
-            return None
-        text, strings = cut
-    if any(mark in text for mark in _NOT_PLAIN) or text.count(b"(") != text.count(b")"):
-        return None
-    return _build(text.replace(b"(", b" ( ").replace(b")", b" ) ").split(), iter(strings), limit)
-
-
-def _cut_strings(data: bytes) -> tuple[bytes, list[bytes]] | None:
-    r"""Return the text with a lone ``"`` in each string's place, and the strings; None where that is not easy.
-
-    Backslashes outside strings (which are literal) would make quotes ambiguous; then this is not the way.
+    Raises SexpError as ``parse`` does for the same text, perhaps after records; the iterator's end means that the whole
+    text is good.
     """
-    escapes = b"\\" in data
-    if escapes:  # spelled with digits, neither of these can be taken for the end of a string or for an escape of it
-        data = data.replace(b"\\\\", b"\\092").replace(b'\\"', b"\\034")
-    pieces = data.split(b'"')
-    text, strings = b' " '.join(pieces[::2]), pieces[1::2]
-    if len(pieces) % 2 == 0 or (escapes and b"\\" in text):
-        return None
-    if escapes:
-        try:
-            strings = [_unescape(string) for string in strings]
-        except SexpError:
-            return None
-    return text, strings
+    return Reader(bytes(data), _limit(max_depth)).records(streamed)
 
 
-def _build(tokens: list[bytes], strings: Iterator[bytes], limit: int) -> Sexp | None:
-    values: list[Sexp] = []
-    marks: list[int] = []
-    for token in tokens:
-        if token == b"(":
-            if len(marks) >= limit:
-                return None
-            marks.append(len(values))
-        elif token == b")":
-            if not marks:
-                return None
-            mark = marks.pop()
-            values[mark:] = (tuple(values[mark:]),)
-        elif token == b'"':
-            values.append(next(strings))
-        else:
-            values.append(token)
-    return values[0] if len(values) == 1 and not marks else None
+def parse_nodes(data: Text, *, max_depth: int | None = None) -> Node:
+    """Return what ``parse`` returns as a tree of nodes that know their places; slower, and needs more memory."""
+    return Scanner(bytes(data), _limit(max_depth), Node.build).whole()
 
 
-# --- The whole syntax
+def outline(data: Text, depth: int, *, max_depth: int | None = None) -> Node:
+    """Return the nodes down to ``depth`` levels below the root (0 is the root alone).
 
-# Form feed is blank; vertical tab, NUL and bytes from 0x80 on are not. `#;` and `#|` are what they are only at an
-# atom's first byte, so they are tried before it. All loops are over single bytes and never give back what they took.
-# A string without escapes is read whole, of any other the quote alone. The numbers are those of the groups.
-_TOKEN: Final = re.compile(
-    rb"[ \t\n\f]*+(?:"
-    rb"(#;)|(#\|)"
-    rb'|([^ \t\n\f\r()";]++)'
-    rb"|(\()|(\))"
-    rb'|"([^"\\]*+)"|(")'
-    rb"|;[^\r\n]*+|\r\n|(\r)"
-    rb"|\Z)"
-)
-_DROP, _BLOCK, _ATOM, _OPEN, _CLOSE, _PLAIN, _QUOTE, _RETURN = range(1, 9)
-_STRING_PART: Final = re.compile(rb'\\.|"', re.DOTALL)
-_BLOCK_PART: Final = re.compile(rb'#\||\|#|"')
-_COMMENT_MARK: Final = re.compile(rb"#\||\|#")
-
-T = TypeVar("T")
+    An atom has its bytes; a list at the lowest level has ``()``, whatever its items. Raises SexpError as ``parse``
+    does: what is left out is checked as well.
+    """
+    return Scanner(bytes(data), _limit(max_depth), Node.build, depth).whole()
 
 
-class _Scanner(Generic[T]):
-    """Reads one text; ``make`` turns an atom's bytes or a list's items, and their place, into a value."""
+def parse_prefix(data: Text, start: int = 0, *, max_depth: int | None = None) -> tuple[Sexp, int]:
+    """Return the first expression at or after ``start``, and the offset of its end; what follows is not looked at.
 
-    def __init__(self, data: bytes, limit: int, make: Callable[[bytes | tuple[T, ...], int, int], T]) -> None:
-        self._data = data
-        self._limit = limit
-        self._make = make
-        self._values: list[T] = []  # finished expressions: of the open lists, outermost first
-        self._marks = array("q")  # for each open list, how many values stand before its own
-        self._opened = array("q")  # and the offset of its parenthesis
-        self._drops = array("q")  # for each pending `#;`, how many lists were open
-        self._dropping = array("q")  # and its offset
+    Blanks and comments before the expression are passed over. Raises SexpError if no complete expression comes first.
+    (Anything but ``bytes`` is copied at each call.)
+    """
+    return Scanner(bytes(data), _limit(max_depth), without_place).prefix(start)
 
-    def scan(self) -> T:
-        """Return the value of the one expression; raises SexpError."""
-        position: int | None = 0
-        while position is not None:
-            position = self._scan_from(position)
-        end = len(self._data)
-        if self._opened:
-            raise SexpError("a list that is not closed", self._opened[-1])
-        if self._drops:
-            raise SexpError("#; without an expression to drop", self._dropping[-1])
-        if not self._values:
-            raise SexpError("no expression", end)
-        return self._values[0]
 
-    def _scan_from(self, position: int) -> int | None:
-        """Read tokens up to one that the token pattern does not span; return its end, or None at the text's end."""
-        for match in _TOKEN.finditer(self._data, position):
-            kind = match.lastindex
-            if kind == _ATOM:
-                self._bare(match[_ATOM], match.end())
-            elif kind == _OPEN:
-                self._open(match.end() - 1)
-            elif kind == _CLOSE:
-                self._close(match.end())
-            elif kind == _PLAIN:
-                start = match.start(_PLAIN) - 1
-                self._begin(start)
-                self._add(match[_PLAIN], start, match.end())
-            elif kind == _QUOTE:
-                return self._string(match.end() - 1)
-            elif kind == _DROP:
-                self._drops.append(len(self._marks))
-                self._dropping.append(match.end() - 2)
-            elif kind == _BLOCK:
-                return self._block_comment(match.end() - 2)
-            elif kind == _RETURN:
-                raise SexpError("a carriage return without a line feed", match.end() - 1)
-        return None
-
-    def _begin(self, start: int) -> None:
-        """An expression begins: it must have a place."""
-        if not self._marks and self._values and not self._drops:
-            raise SexpError("a second expression", start)
-
-    def _add(self, value: bytes | tuple[T, ...], start: int, end: int) -> None:
-        """An expression is complete: it is the innermost pending `#;` that drops it, or it counts."""
-        if self._drops and self._drops[-1] == len(self._marks):
-            self._drops.pop()
-            self._dropping.pop()
-        else:
-            self._values.append(self._make(value, start, end))
-
-    def _bare(self, atom: bytes, end: int) -> None:
-        start = end - len(atom)
-        if not self._marks:
-            self._begin(start)
-            if self._values and end == len(self._data):
-                raise SexpError("a dropped atom that nothing ends", start)
-        if b"|" in atom:
-            mark = _COMMENT_MARK.search(atom)
-            if mark:
-                raise SexpError(f"{mark[0].decode()} in a bare atom", start + mark.start())
-        self._add(atom, start, end)
-
-    def _open(self, start: int) -> None:
-        self._begin(start)
-        if len(self._marks) >= self._limit:
-            raise SexpError(f"lists nested deeper than {self._limit}", start)
-        self._marks.append(len(self._values))
-        self._opened.append(start)
-
-    def _close(self, end: int) -> None:
-        if not self._marks:
-            raise SexpError(") without a list to close", end - 1)
-        if self._drops and self._drops[-1] == len(self._marks):
-            raise SexpError("#; without an expression to drop", self._dropping[-1])
-        mark = self._marks.pop()
-        items = tuple(self._values[mark:])
-        del self._values[mark:]
-        self._add(items, self._opened.pop(), end)
-
-    def _string(self, start: int) -> int:
-        """Read a string that has escapes, or no end; return its end."""
-        self._begin(start)
-        value, end = self._string_at(start)
-        self._add(value, start, end)
-        return end
-
-    def _string_at(self, start: int) -> tuple[bytes, int]:
-        closing = next((m.start() for m in _STRING_PART.finditer(self._data, start + 1) if m[0] == b'"'), None)
-        try:
-            value = _unescape(self._data[start + 1 : closing])
-        except SexpError as error:
-            raise SexpError(error.message, start + 1 + error.offset) from None
-        if closing is None:
-            raise SexpError("a string that is not closed", start)
-        return value, closing + 1
-
-    def _block_comment(self, start: int) -> int:
-        """Read a comment, comments and strings in it included (a string may hide a comment's end); return its end."""
-        opened = array("q", [start])
-        position = start + 2
-        while opened:
-            part = _BLOCK_PART.search(self._data, position)
-            if part is None:
-                raise SexpError("a comment that is not closed", opened[-1])
-            position = part.end()
-            if part[0] == b'"':
-                position = self._string_at(part.start())[1]
-            elif part[0] == b"#|":
-                opened.append(part.start())
-            else:
-                opened.pop()
-        return position
+def _limit(max_depth: int | None) -> int:
+    return sys.maxsize if max_depth is None else max_depth
 
 
 # --- Writing ------------------------------------------------------------------------------------------------------

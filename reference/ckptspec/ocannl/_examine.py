@@ -184,7 +184,7 @@ class _Whole:
             expected = f"a multiple of {anatomy.alignment}"
             self.emit("OCANNL-DAT-ALIGN", self.rows[int(order[at])], "offset", int(starts[at]), expected)
         for at in np.flatnonzero((starts != due) & (starts % alignment == 0)).tolist():
-            if starts[at] > due[at] or starts[at] >= reach[at]:
+            if "OCANNL-TEN-OVERLAP" not in anatomy.entries[self.rows[int(order[at])]].bad:
                 self.emit("OCANNL-DAT-GAP", self.rows[int(order[at])], "offset", int(starts[at]), int(due[at]))
         for offset, size in holes(anatomy, starts.tolist(), ends.tolist()):
             self._zeros(offset, size)

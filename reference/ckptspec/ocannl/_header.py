@@ -207,7 +207,13 @@ class _Reading(ValueReader):
 
     def header(self) -> None:
         """Read the whole header, record by record as the text is read."""
-        record = _Record(self, "header", (), "header", {"tensors": self._tensors, "training": self._training})
+        readers = {
+            "version": self._version,
+            "alignment": self._alignment,
+            "tensors": self._tensors,
+            "training": self._training,
+        }
+        record = _Record(self, "header", (), "header", readers)
         index = 0
         text = self._stripped()
         try:
@@ -225,21 +231,19 @@ class _Reading(ValueReader):
             self._syntax(error)
         if _TENSORS.decode() not in record.paths:
             self.anatomy.entries.clear()
-        values = record.finish()
-        self._version(values["version"], record)
-        self._alignment(values["alignment"], record)
+        record.finish()
+        if "alignment" not in record.paths:
+            self.emit("OCANNL-HDR-OLD", (), "header.alignment", "none, which means 1", "it to be written")
 
-    def _version(self, version: int | None, record: _Record) -> None:
+    def _version(self, value: Sexp, path: tuple[int, ...]) -> None:
+        version = self.value(_KEYS["header"][b"version"], value, path, "header.version")
         if version is not None and version != OCANNL_VERSION:
-            path = record.paths["version"]
             self.emit("OCANNL-HDR-VERSION", path, "header.version", version, OCANNL_VERSION)
         self.anatomy.version = version
 
-    def _alignment(self, alignment: int | None, record: _Record) -> None:
-        path = record.paths.get("alignment")
-        if path is None:
-            self.emit("OCANNL-HDR-OLD", (), "header.alignment", "none, which means 1", "it to be written")
-        elif alignment is not None and alignment > OCANNL_MAX_ALIGNMENT:
+    def _alignment(self, value: Sexp, path: tuple[int, ...]) -> None:
+        alignment = self.value(_KEYS["header"][b"alignment"], value, path, "header.alignment")
+        if alignment is not None and alignment > OCANNL_MAX_ALIGNMENT:
             self.emit("OCANNL-HDR-ALIGNMAX", path, "header.alignment", alignment, f"at most {OCANNL_MAX_ALIGNMENT}")
         elif alignment is not None:
             self.anatomy.alignment = alignment

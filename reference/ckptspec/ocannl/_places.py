@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from .._sexp_reading import Scanner
-from ..sexp import Node, parse_nodes
+from ..sexp import Node
 
 __all__ = ["Nowhere", "Places"]
 
@@ -27,14 +27,13 @@ class Places:
         self.text = text
         self.base = base
         self._cursors: dict[Path, tuple[int, int]] = {}  # for a list: an index, and where to go on for that item
-        self._root: Node | None = None
 
     def find(self, path: Path) -> tuple[int, int]:
         """Return offset in the file and length of the expression that a path leads to."""
         if not path:
             start = self._skip(0)
             return self.base + start, max(len(self.text.rstrip()) - start, 0)
-        node = self._node(path)
+        node = self._read(self._start(path))
         return self.base + node.start, node.end - node.start
 
     def of(self, record: Path, key: str, *path: int) -> tuple[int, int]:
@@ -42,31 +41,26 @@ class Places:
 
         ``record`` leads to the record; ``path`` leads on from the key's value.
         """
-        node = self._node(record)
-        for pair in node.value:
-            if isinstance(pair, Node) and len(pair.value) == 2 and pair.at(0).value == key.encode():
+        node = self._read(self._start(record))
+        for pair in node.value if isinstance(node.value, tuple) else ():
+            if isinstance(pair.value, tuple) and len(pair.value) == 2 and pair.at(0).value == key.encode():
                 found = pair.at(1, *path)
                 return self.base + found.start, found.end - found.start
         return self.base + node.start, node.end - node.start
 
     def _skip(self, position: int) -> int:
-        """Return where the next expression begins; LookupError where that takes more than passing over blanks."""
-        match = _BLANKS.match(self.text, position)
-        assert match is not None
-        if self.text[match.end() : match.end() + 1] == b"#":
-            raise LookupError
-        return match.end()
-
-    def _node(self, path: Path) -> Node:
-        """Return the node at a path."""
-        try:
-            if self._root is None:
-                return self._read(self._start(path))
-        except LookupError:  # comments that hide expressions: then the whole text is read, once
-            pass
-        if self._root is None:
-            self._root = parse_nodes(self.text)
-        return self._root.at(*path)
+        """Return where the next expression begins."""
+        while True:
+            match = _BLANKS.match(self.text, position)
+            assert match is not None
+            position = match.end()
+            mark = self.text[position : position + 2]
+            if mark == b"#|":
+                position = self._scanner().block_comment(position)
+            elif mark == b"#;":
+                position = self._read(position + 2).end
+            else:
+                return position
 
     def _start(self, path: Path) -> int:
         """Return where an expression begins."""
@@ -77,14 +71,16 @@ class Places:
         if at > index:
             at, position = 0, self._start(parent) + 1
         while at < index:
-            position = self._skip(position)
             position = self._read(position).end
             at += 1
         self._cursors[parent] = (index, position)
         return self._skip(position)
 
+    def _scanner(self) -> Scanner[Node]:
+        return Scanner(self.text, sys.maxsize, Node.build)
+
     def _read(self, start: int) -> Node:
-        return Scanner(self.text, sys.maxsize, Node.build).prefix(start)[0]
+        return self._scanner().prefix(start)[0]
 
 
 class Nowhere(Places):

@@ -6,6 +6,7 @@ tensor records in it that are whole are found one by one.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -16,6 +17,7 @@ from ..findings import Report, Survivor
 from ..source import Source
 from ..spec.schema import (
     OCANNL_ALIGNMENT,
+    OCANNL_INT_MAX,
     OCANNL_MAX_DEPTH,
     OCANNL_MAX_HEADER,
     OCANNL_NAMESPACE,
@@ -165,9 +167,8 @@ class _Rescue:
         number = entry.id
         if number is None or (namespace, number) in self.taken:
             why = "was taken" if number is not None else "could not be read"
-            repairs.append(f"its id {why}, {self.next} was given")
-            number = self.next
-            self.next += 1
+            number = self._free(namespace)
+            repairs.append(f"its id {why}, {number} was given")
         padding = None if axes is None else Padding(axes=axes, neutral=neutral)
         label = tuple(atom(word, "") for word in entry.label or ())
         node = TensorNode(
@@ -185,6 +186,15 @@ class _Rescue:
         self.say("tensor", path, name, "repaired" if repairs else "intact", "; ".join(repairs))
         start = self.anatomy.data + parts.offset
         return Tensor(node=node, data=self.source.view(start, node.size))
+
+    def _free(self, namespace: Atom) -> int:
+        """Return an id that no tensor of the namespace has: one above all of them, as long as there are any."""
+        if self.next <= OCANNL_INT_MAX:
+            self.next += 1
+            return self.next - 1
+        given = {number for space, number in self.taken if space == namespace}
+        others = given | {entry.id for entry in self.anatomy.entries}
+        return next(number for number in itertools.count() if number not in others)
 
     def _lost(self, entry: Entry) -> str:
         """Return why a tensor cannot be rescued, or nothing if it can."""
