@@ -642,8 +642,8 @@ _RULES: Final = [
         (
             "OCANNL-DAT-GAP",
             CANONICAL,
-            "A writer MUST place each payload at the first multiple of the alignment that follows the payload before it "
-            "in the file.",
+            "A writer MUST place each payload at the first multiple of the alignment that follows the payload before "
+            "it in the file.",
             {"upstream": _UPSTREAM_TAKES},
         ),
         (
