@@ -28,8 +28,9 @@ from ..spec.schema import (
     OamProgress,
     OamTensor,
 )
+from .strategies_ocannl import ocannl_documents
 
-__all__ = ["arrays", "models", "names", "oam_documents"]
+__all__ = ["arrays", "models", "names", "oam_documents", "ocannl_documents"]
 
 Strategy = st.SearchStrategy[Any]
 
