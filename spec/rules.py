@@ -25,6 +25,10 @@ from .schema import (
     OCANNL_NAMESPACE,
     OCANNL_TRAINING_VERSIONS,
     OCANNL_VERSION,
+    SAFETENSORS_HEADER_ALIGNMENT,
+    SAFETENSORS_MAX_DEPTH,
+    SAFETENSORS_MAX_HEADER,
+    SAFETENSORS_METADATA,
 )
 
 __all__ = ["RULES", "UPSTREAM", "Rule", "rules_of"]
@@ -85,6 +89,8 @@ _OURS: Final = (
     "OCANNL does not publish how it spells the training record. The spelling is this specification's own; a reader of "
     "tensors alone skips the record, as it does any unknown key."
 )
+
+_OFFICIAL_TAKES: Final = "The official package accepts it."
 
 _RULES: Final = [
     *_table(
@@ -750,6 +756,216 @@ _RULES: Final = [
             NOTE,
             "A training checkpoint SHOULD hold no tensors but those of its state.",
             {"upstream": _OURS, "reason": "The others are not restored."},
+        ),
+    ),
+    *_table(
+        "frame",
+        (),
+        ("SAFETENSORS-FRM-SHORT", REJECT, "A file MUST be at least as long as its header length."),
+        ("SAFETENSORS-FRM-LENGTH", REJECT, f"The header length MUST be at most {SAFETENSORS_MAX_HEADER}."),
+        ("SAFETENSORS-FRM-RANGE", REJECT, "The header MUST lie within the file."),
+    ),
+    *_table(
+        "text",
+        (),
+        (
+            "SAFETENSORS-TXT-START",
+            REJECT,
+            "The header's first byte MUST be `{`.",
+            {
+                "upstream": "The official package accepts blanks before it, against its own description.",
+                "reason": "A file can be told by its ninth byte.",
+            },
+        ),
+        ("SAFETENSORS-TXT-UTF8", REJECT, "The header MUST be UTF-8, without a byte order mark."),
+        (
+            "SAFETENSORS-TXT-JSON",
+            REJECT,
+            "The header MUST be one JSON object.",
+            {
+                "upstream": "The OCaml reader accepts escapes and numbers that JSON does not have; the OCaml writer "
+                "spells names with decimal escapes, which nobody else reads."
+            },
+        ),
+        (
+            "SAFETENSORS-TXT-SURROGATE",
+            REJECT,
+            "A string MUST NOT hold half a surrogate pair.",
+            {
+                "upstream": "The official package refuses it. The OCaml reader decodes no \\u escapes at all.",
+                "reason": "It is no character, and no UTF-8 can spell it.",
+            },
+        ),
+        (
+            "SAFETENSORS-TXT-DEPTH",
+            REJECT,
+            f"The header MUST NOT nest objects and arrays deeper than {SAFETENSORS_MAX_DEPTH}.",
+            {
+                "upstream": "The official package refuses 126 levels and more; the OCaml reader takes any number.",
+                "reason": "Three levels are in use, and readers differ in what they survive.",
+            },
+        ),
+        (
+            "SAFETENSORS-TXT-TAIL",
+            REJECT,
+            "After the header's object there MUST be nothing but spaces.",
+            {
+                "upstream": "The official package accepts tabs and line ends too.",
+                "reason": "The description says spaces, and every reader accepts those.",
+            },
+        ),
+    ),
+    *_table(
+        "metadata",
+        (),
+        (
+            "SAFETENSORS-MET-DUP",
+            REJECT,
+            f"{SAFETENSORS_METADATA}, and each key in it, MUST NOT be a duplicate.",
+            {
+                "upstream": "The official package refuses a second table and takes the last of two equal keys; the "
+                "OCaml reader takes the first table.",
+                "reason": "Two readers would see two values.",
+            },
+        ),
+        (
+            "SAFETENSORS-MET-FORM",
+            REJECT,
+            f"{SAFETENSORS_METADATA} MUST be an object.",
+            {"upstream": "The official package takes null for no metadata.", "reason": "Leaving it out says the same."},
+        ),
+        ("SAFETENSORS-MET-VALUE", REJECT, "Each value of the metadata MUST be a string."),
+        (
+            "SAFETENSORS-MET-ORDER",
+            CANONICAL,
+            "A writer MUST write the metadata before the tensors, its keys sorted by their bytes.",
+            {
+                "upstream": "The official package writes the keys in an order that changes from call to call.",
+                "reason": "The same content should give the same file.",
+            },
+        ),
+    ),
+    *_table(
+        "entries",
+        (),
+        (
+            "SAFETENSORS-TEN-DUP",
+            REJECT,
+            "A tensor's name MUST NOT be a duplicate.",
+            {
+                "upstream": "The official package takes the last of two entries with the same range, and refuses two "
+                "others under another name; the OCaml reader takes both.",
+                "reason": "Two readers would see two tensors.",
+            },
+        ),
+        (
+            "SAFETENSORS-TEN-FORM",
+            REJECT,
+            "An entry MUST be an object.",
+            {"upstream": "The official package takes an array of its three values too."},
+        ),
+        (
+            "SAFETENSORS-TEN-KEYDUP",
+            REJECT,
+            "A key of an entry MUST NOT be a duplicate.",
+            {"upstream": "The official package refuses it; the OCaml reader takes the first."},
+        ),
+        ("SAFETENSORS-TEN-MISSING", REJECT, "An entry MUST have a dtype, a shape and its data offsets."),
+        (
+            "SAFETENSORS-TEN-UNKNOWN",
+            CANONICAL,
+            "A writer MUST NOT write other keys into an entry.",
+            {
+                "upstream": "The official package ignores them; the OCaml reader refuses some values.",
+                "reason": "Readers ignore them, so that later versions may add some.",
+            },
+        ),
+        (
+            "SAFETENSORS-TEN-DTYPE",
+            REJECT,
+            "The dtype MUST be one of the known names.",
+            {"upstream": "The OCaml reader skips some of the dtypes, and refuses files with some others."},
+        ),
+        (
+            "SAFETENSORS-TEN-SHAPE",
+            REJECT,
+            "The shape MUST be an array of integers of 0 to 2^64 - 1.",
+            {"upstream": "The OCaml reader takes -0, and no integer beyond 63 bits."},
+        ),
+        ("SAFETENSORS-TEN-OFFSETS", REJECT, "The data offsets MUST be an array of two integers of 0 to 2^64 - 1."),
+        ("SAFETENSORS-TEN-REVERSED", REJECT, "A payload MUST NOT end before it begins."),
+        (
+            "SAFETENSORS-TEN-SIZEOF",
+            REJECT,
+            "The extents, multiplied from left to right, MUST NOT reach 2^64 on the way, nor MUST the number of bits.",
+            {"upstream": "The OCaml reader has 63 bits.", "reason": "The official package counts so."},
+        ),
+        ("SAFETENSORS-TEN-PARTIAL", REJECT, "A payload MUST be a whole number of bytes."),
+        ("SAFETENSORS-TEN-BYTES", REJECT, "A payload MUST have the size that shape and dtype give."),
+    ),
+    *_table(
+        "buffer",
+        (),
+        ("SAFETENSORS-DAT-RANGE", REJECT, "A payload MUST lie within the byte buffer."),
+        ("SAFETENSORS-DAT-OVERLAP", REJECT, "The payloads of two tensors MUST NOT share a byte."),
+        ("SAFETENSORS-DAT-GAP", REJECT, "There MUST be no bytes between payloads, nor before the first."),
+        ("SAFETENSORS-DAT-TRAILING", REJECT, "There MUST be no bytes after the last payload."),
+        (
+            "SAFETENSORS-DAT-ORDER",
+            CANONICAL,
+            "A writer MUST place the payloads in the order of dtypes, and of names within a dtype.",
+            {
+                "upstream": "The official package writes so and reads any order.",
+                "reason": "Large elements come first, so that all are aligned.",
+            },
+        ),
+    ),
+    *_table(
+        "spelling",
+        (),
+        (
+            "SAFETENSORS-HDR-ORDER",
+            CANONICAL,
+            "A writer MUST write the entries in the order of dtypes, and of names within a dtype.",
+            {"upstream": "The official package writes so and reads any order."},
+        ),
+        (
+            "SAFETENSORS-HDR-SPELLING",
+            CANONICAL,
+            "A writer MUST write compact JSON, with dtype, shape and data offsets in that order, and MUST escape only "
+            "what must be escaped.",
+            {"upstream": "The official package writes so and reads any spelling."},
+        ),
+        (
+            "SAFETENSORS-HDR-PAD",
+            CANONICAL,
+            f"A writer MUST pad the header with spaces to the next multiple of {SAFETENSORS_HEADER_ALIGNMENT}.",
+            {
+                "upstream": "The official package writes so and reads any number of spaces.",
+                "reason": "The byte buffer then is aligned in the file, and tensors can be mapped.",
+            },
+        ),
+    ),
+    *_table(
+        "notes",
+        (),
+        (
+            "SAFETENSORS-TEN-ALIGN",
+            NOTE,
+            "A payload SHOULD lie at a multiple of its element size in the file, so that it can be used in place.",
+            {"upstream": "Nobody looks."},
+        ),
+        (
+            "SAFETENSORS-TEN-NAMELESS",
+            NOTE,
+            "A tensor's name SHOULD NOT be empty.",
+            {"upstream": "The official package does not mind. Kaun refuses such a file."},
+        ),
+        (
+            "SAFETENSORS-TEN-BOOL",
+            NOTE,
+            "The elements of a BOOL tensor SHOULD be 0 or 1.",
+            {"upstream": "Nobody looks."},
         ),
     ),
 ]

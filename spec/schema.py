@@ -9,6 +9,8 @@ the neutral document and the documentation can all be derived from the declarati
 
 OCANNL checkpoints: a big-endian length, a header in text, payloads. The header's records are no binary structs; their
 (key value) pairs are declared as tables of ``Key``.
+
+safetensors: a little-endian length, a header in JSON, payloads. The entries of its header are declared in the same way.
 """
 
 from __future__ import annotations
@@ -254,6 +256,9 @@ VALUE_KINDS: Final = {
     "nodes": "a list of (namespace id) pairs",
     "tensors": "a list of tensor records",
     "training": "a training record",
+    "dtype": "the name of a dtype",
+    "extents": "an array of integers",
+    "range": "an array of two integers, begin and end",
 }
 """The kinds of values, in words."""
 
@@ -301,3 +306,23 @@ OCANNL_TRAINING: Final = (
 """The record of a training run."""
 
 OCANNL_RECORDS: Final = {"header": OCANNL_HEADER, "tensor": OCANNL_TENSOR, "training": OCANNL_TRAINING}
+
+
+# ----------------------------------------------------------------------------------------------------- safetensors
+
+SAFETENSORS_MAX_HEADER: Final = 100_000_000  # bytes
+SAFETENSORS_MAX_DEPTH: Final = 64  # objects and arrays open at a time; the entries need three
+SAFETENSORS_HEADER_ALIGNMENT: Final = 8  # writers pad the header with spaces to a multiple of it
+SAFETENSORS_METADATA: Final = "__metadata__"  # the key of what is no tensor
+
+SafetensorsFrame = Struct(
+    "header_length" / Int64ul * "Size of the header in bytes; the byte buffer follows the header.",
+)
+"""What opens the file; the header follows it."""
+
+SAFETENSORS_ENTRY: Final = (
+    _key("dtype", "dtype", "Type of the elements."),
+    _key("shape", "extents", "Extents; an empty array is a scalar, one element.", 0),
+    _key("data_offsets", "range", "Where the payload begins and ends, in bytes from the start of the byte buffer.", 0),
+)
+"""A tensor's entry in the header; its name is the entry's key there."""

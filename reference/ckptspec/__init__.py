@@ -2,7 +2,7 @@
 
 ``load`` and ``loads`` read a file of any known format, ``save`` and ``dumps`` write one; ``validate`` reports all that
 is wrong with a file; ``decode`` and ``encode`` go to and from the neutral document. The formats have modules of their
-own: ``ckptspec.oam`` and ``ckptspec.ocannl``.
+own: ``ckptspec.oam``, ``ckptspec.ocannl``, ``ckptspec.safetensors``.
 
 A file that breaks a rule raises ``FormatError``, which carries rule, byte offset and path; a call that asks for what a
 format cannot hold raises ``ArgumentError``; both are ``CheckpointError``.
@@ -21,11 +21,12 @@ from .source import open_source
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from . import oam, ocannl
+    from . import oam, ocannl, safetensors
     from .findings import Finding, Report, Survivor
     from .oam import Model
     from .ocannl import Checkpoint
     from .quantization import QuantizedTensor
+    from .safetensors import TensorFile
 
 __all__ = [
     "ArgumentError",
@@ -37,6 +38,7 @@ __all__ = [
     "QuantizedTensor",
     "Report",
     "Survivor",
+    "TensorFile",
     "decode",
     "dumps",
     "encode",
@@ -44,6 +46,7 @@ __all__ = [
     "loads",
     "oam",
     "ocannl",
+    "safetensors",
     "save",
     "validate",
 ]
@@ -54,6 +57,8 @@ _LATE = {
     "Model": "oam",
     "oam": "oam",
     "ocannl": "ocannl",
+    "safetensors": "safetensors",
+    "TensorFile": "safetensors",
     "Finding": "findings",
     "Report": "findings",
     "Survivor": "findings",
@@ -73,7 +78,8 @@ def __getattr__(name: str) -> Any:
 def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     """Read a checkpoint of any known format; the format is told from the content.
 
-    An ``.oam`` file gives an ``oam.Model``, an OCANNL file an ``ocannl.Checkpoint``. Arrays are read-only views of the
+    An ``.oam`` file gives an ``oam.Model``, an OCANNL file an ``ocannl.Checkpoint``, a
+    safetensors file a ``safetensors.TensorFile``. Arrays are read-only views of the
     file; ``copy()`` gives writable ones. ``verify=False`` compares no checksum.
     Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
     """
@@ -87,7 +93,7 @@ def loads(data: Buffer, *, verify: bool = True) -> Any:
     return module_of(format_of(source)).read(source, verify=verify)
 
 
-def save(path: str | os.PathLike[str], model: Model | Checkpoint, *, version: int | None = None) -> None:
+def save(path: str | os.PathLike[str], model: Model | Checkpoint | TensorFile, *, version: int | None = None) -> None:
     """Write a checkpoint atomically, in the format of the model and its newest version unless told otherwise.
 
     Raises ArgumentError, before anything is written, if the format cannot hold the model; OSError if the system will
@@ -96,7 +102,7 @@ def save(path: str | os.PathLike[str], model: Model | Checkpoint, *, version: in
     module_for(model).to_file(_path(path), model, version)
 
 
-def dumps(model: Model | Checkpoint, *, version: int | None = None) -> bytes:
+def dumps(model: Model | Checkpoint | TensorFile, *, version: int | None = None) -> bytes:
     """Return the bytes that ``save`` writes. Raises ArgumentError if the format cannot hold the model."""
     return module_for(model).to_bytes(model, version)
 

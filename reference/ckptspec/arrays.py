@@ -23,10 +23,36 @@ def as_array(value: Any, path: str) -> Array:
         return np.asarray(value)
     if hasattr(value, "__array__"):
         try:
-            return np.asarray(value)
+            return _from_torch(value) if type(value).__module__.partition(".")[0] == "torch" else np.asarray(value)
         except Exception as error:
             raise ArgumentError(f"{type(value).__name__} does not convert to an array: {error}", path) from error
     raise ArgumentError(f"found {type(value).__name__}, expected an array", path)
+
+
+# Types that torch has and numpy lacks, with the torch integers of their size.
+_TORCH: Final = {
+    "bfloat16": ("int16", "bfloat16"),
+    "float8_e4m3fn": ("uint8", "float8_e4m3fn"),
+    "float8_e4m3fnuz": ("uint8", "float8_e4m3fnuz"),
+    "float8_e5m2": ("uint8", "float8_e5m2"),
+    "float8_e5m2fnuz": ("uint8", "float8_e5m2fnuz"),
+    "float8_e8m0fnu": ("uint8", "float8_e8m0fnu"),
+}
+
+
+def _from_torch(value: Any) -> Array:
+    """Return a torch tensor as an array, without a copy where it lies in the host's memory."""
+    import sys
+
+    tensor = value.detach().cpu()
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in _TORCH:
+        return np.asarray(tensor)
+    import ml_dtypes
+
+    integers, dtype = _TORCH[name]
+    whole = tensor.contiguous().view(getattr(sys.modules["torch"], integers))
+    return np.asarray(whole).view(getattr(ml_dtypes, dtype))
 
 
 def byte_blocks(array: Array) -> Iterator[memoryview]:

@@ -30,7 +30,7 @@ __all__ = [
     "unrecognised",
 ]
 
-FORMATS: Final = {"oam": ".oam", "ocannl": "OCANNL checkpoint"}
+FORMATS: Final = {"oam": ".oam", "ocannl": "OCANNL checkpoint", "safetensors": "safetensors file"}
 """The formats, and what people call a file of each."""
 _HEAD: Final = 4096  # bytes that recognition looks at
 
@@ -141,8 +141,6 @@ def describe(head: bytes, size: int) -> str:
         return "an HTML page, perhaps the error page of a download"
     if start.startswith(b"<?xml"):
         return "an XML document"
-    if size >= 9 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
-        return "a safetensors file, which this version does not read yet"
     if start.startswith((b"{", b"[")):
         return "JSON text"
     if b"\0" not in head and _is_text(head):

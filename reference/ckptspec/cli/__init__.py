@@ -41,6 +41,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     _add_looking(verb)
     _add_documents(verb)
     _add_rewriting(verb)
+    _add_converting(verb)
     _add_suite(verb, verb_given in (None, "conform"))
     return parser
 
@@ -94,6 +95,24 @@ def _add_rewriting(verb: Adder) -> None:
     made.add_argument("source", metavar="SRC")
     made.add_argument("target", metavar="DST")
     made.add_argument("encoding", choices=("q4", "q8"), help="4 or 8 bits an element")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+    made = verb("metadata", "rewriting:metadata", "Show or change the metadata of a safetensors file.")
+    made.add_argument("file", metavar="FILE")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
+    made.add_argument("--delete", action="append", default=[], metavar="KEY", help="remove a key; may be repeated")
+    made.add_argument("--clear", action="store_true", help="remove all other metadata first")
+    made.add_argument("--reserve", type=int, default=0, metavar="BYTES", help="leave room in a header written anew")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_converting(verb: Adder) -> None:
+    made = verb("convert", "converting:convert", "Convert a file to another format; nothing is lost, or it is refused.")
+    made.add_argument("source", metavar="SRC", help="a file; - is standard input")
+    made.add_argument("target", metavar="DST", help="its extension tells the format: .oam, .ckpt, .safetensors")
+    made.add_argument("--to", metavar="FORMAT", help="the format, whatever the extension: oam, ocannl, safetensors")
+    made.add_argument("--lossy", action="store_true", help="give up what the target cannot hold, and say what")
+    made.add_argument("--dry-run", action="store_true", help="say what would be kept and lost, write nothing")
     made.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -70,8 +70,9 @@ def _summary(counts: dict[str, int], strict: bool) -> str:
 
 
 def _verdict(report: Report, style: Style, strict: bool) -> str:
-    known = report.format is not None and report.version is not None
-    what = f"{FORMATS[report.format or '']} version {report.version}, " if known else ""
+    what = FORMATS.get(report.format or "", "")
+    if what:
+        what += ", " if report.version is None else f" version {report.version}, "
     if not report.ok:
         return f"{style.paint('refused', 'red')}: {what}{count(report.size, 'byte')}"
     if report.canonical:

@@ -106,4 +106,28 @@ def _training_value(key: str, value: Any) -> str:
     return _plain(value)
 
 
-_PRINTERS: Final = {"oam": _print_oam, "ocannl": _print_ocannl}
+# --------------------------------------------------------------------------------------------------- safetensors files
+
+
+def _print_safetensors(parts: dict[str, Any], style: Style) -> None:
+    print(style.bold("header"))
+    print(*columns([[f"  {key}", str(value)] for key, value in parts["header"].items()]), sep="\n")
+    metadata = parts["metadata"]
+    print(style.bold("metadata") + (": none" if metadata is None else "" if metadata else ": empty"))
+    if metadata:
+        print(*columns([[f"  {printable(key)}", printable(value)] for key, value in metadata.items()]), sep="\n")
+    tensors = parts["tensors"]
+    print(style.bold("tensors") + ("" if tensors else ": none"))
+    if tensors:
+        rows = [["  name", "dtype", "shape", "offset", "bytes"]]
+        rows += [_safetensors_row(item) for item in tensors]
+        print(*columns(rows, right=(3, 4)), sep="\n")
+
+
+def _safetensors_row(item: dict[str, Any]) -> list[str]:
+    shape = "?" if item["shape"] is None else " x ".join(map(str, item["shape"])) or "scalar"
+    name = printable(item["name"]) + ("" if item["accepted"] else "  (refused)")
+    return [f"  {name}", _plain(item["dtype"]), shape, _plain(item["offset"]), _plain(item["size"])]
+
+
+_PRINTERS: Final = {"oam": _print_oam, "ocannl": _print_ocannl, "safetensors": _print_safetensors}

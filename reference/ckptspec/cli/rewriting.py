@@ -1,4 +1,4 @@
-"""Verbs that write a new file from an old one: salvage, canonicalize, quantize."""
+"""Verbs that write a new file from an old one, or change one: salvage, canonicalize, quantize, metadata."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import sys
 from typing import Any
 
-from .. import load, oam, save
+from .. import load, oam, safetensors, save
 from ..formats import format_of, module_of
 from ..progress import meter
 from ..terminal import Style, columns
 from ..text import count, printable
 from .io import open_argument, print_json
 
-__all__ = ["canonicalize", "quantize", "salvage"]
+__all__ = ["canonicalize", "metadata", "quantize", "salvage"]
 
 
 def _keeps_source(args: argparse.Namespace) -> bool:
@@ -88,6 +88,37 @@ def quantize(args: argparse.Namespace) -> int:
     dropped = "; the optimizer is dropped" if model.optimizer is not None else ""
     facts = {"quantized": done, "kept": kept, "optimizer_dropped": model.optimizer is not None}
     return _written(args, facts, f"{count(done, 'weight')} as {args.encoding}, {kept} kept{dropped}")
+
+
+def metadata(args: argparse.Namespace) -> int:
+    """Show the metadata of a safetensors file, or change it."""
+    from ..safetensors import edit_metadata
+
+    changes: dict[str, str | None] = dict.fromkeys(args.delete)
+    for pair in args.set:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            print(f"ckptspec: {printable(pair)}: expected KEY=VALUE", file=sys.stderr)
+            return 2
+        changes[key] = value
+    in_place = None
+    if changes or args.clear:
+        in_place = edit_metadata(args.file, changes or None, replace=args.clear, reserve=args.reserve)
+    found = load(args.file)
+    if not isinstance(found, safetensors.TensorFile):
+        print(f"ckptspec: {printable(args.file)}: only safetensors files have metadata", file=sys.stderr)
+        return 1
+    if args.json:
+        how = None if in_place is None else "in place" if in_place else "rewritten"
+        print_json({"file": args.file, "written": how, "metadata": found.metadata})
+        return 0
+    if in_place is not None:
+        print(f"{printable(args.file)}: {'changed in place' if in_place else 'written anew'}")
+    rows = [[f"  {printable(key)}", printable(value)] for key, value in (found.metadata or {}).items()]
+    print(
+        *columns(rows) if rows else ["  no metadata" if found.metadata is None else "  metadata without keys"], sep="\n"
+    )
+    return 0
 
 
 def _written(args: argparse.Namespace, facts: dict[str, Any], line: str) -> int:

@@ -1,0 +1,106 @@
+"""Changing the metadata of a file without touching its tensors.
+
+Where the new header fits into the place of the old one, and all bytes that change lie within one page, they are
+written in place, in one call: nobody can see, or be left with, a part of the change. Otherwise the file is written
+anew, with its payloads copied as they are, and published in one step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..errors import ArgumentError
+from ..publish import publishing
+from ..source import FileSource
+from ..spec.schema import SAFETENSORS_HEADER_ALIGNMENT, SAFETENSORS_MAX_HEADER, SafetensorsFrame
+from ..text import show
+from . import anatomy_of
+from ._anatomy import FRAME_SIZE, Anatomy
+from ._write import checked_metadata, header_text
+
+__all__ = ["edit_metadata"]
+
+_PAGE: Final = 4096  # bytes that the system writes, or does not, as one
+
+
+def edit_metadata(
+    path: str | os.PathLike[str],
+    changes: Mapping[str, str | None] | None,
+    *,
+    replace: bool = False,
+    reserve: int = 0,
+) -> bool:
+    """Change a file's metadata; return whether that could be done in place.
+
+    ``changes`` maps keys to their new values, None removes a key. With ``replace`` they take the place of all metadata,
+    and None instead of a mapping leaves the file without any. ``reserve`` is how many bytes of spaces to leave in the
+    header, for edits to come, if the file has to be written anew. A file that has other links keeps them if the edit is
+    done in place, and parts from them otherwise. Raises ArgumentError for what no file can hold, FormatError if the
+    file must be refused, OSError if the system will not write, in which case the file is as it was.
+    """
+    if isinstance(reserve, bool) or not isinstance(reserve, int) or reserve < 0:
+        raise ArgumentError(f"found {show(reserve)}, expected a number of bytes", "reserve")
+    with FileSource(path) as source:
+        anatomy = anatomy_of(source)
+        metadata = _changed(anatomy.metadata, changes, replace)
+        text = _text(anatomy, metadata)
+        if len(text) <= anatomy.header_length and _in_place(path, anatomy, text.ljust(anatomy.header_length)):
+            return True
+        unit = SAFETENSORS_HEADER_ALIGNMENT
+        length = -(-(len(text) + reserve) // unit) * unit
+        if length > SAFETENSORS_MAX_HEADER:
+            raise ArgumentError(f"the header takes {length} bytes, more than {SAFETENSORS_MAX_HEADER}", "metadata")
+        with publishing(path) as draft:
+            draft.write(SafetensorsFrame.build({"header_length": length}) + text.ljust(length))
+            for block in source.blocks(anatomy.data, anatomy.room):
+                draft.write(block)
+    return False
+
+
+def _changed(old: Mapping[str, str] | None, changes: Any, replace: bool) -> dict[str, str] | None:
+    if changes is None:
+        if not replace:
+            raise ArgumentError("found None, expected a mapping; to remove all metadata, say replace", "changes")
+        return None
+    if not isinstance(changes, Mapping):
+        raise ArgumentError(f"found {show(changes)}, expected a mapping from keys to text, or None", "changes")
+    made = {} if replace or old is None else dict(old)
+    for key, value in changes.items():
+        if value is None:
+            made.pop(key, None)
+        else:
+            made[key] = value
+    checked_metadata(made)
+    return made
+
+
+def _text(anatomy: Anatomy, metadata: Mapping[str, str] | None) -> bytes:
+    """Return the header's text with the entries in the file's order."""
+    entries: list[Any] = anatomy.entries
+    rows = [(entry.name, entry.dtype.safetensors, entry.shape, entry.begin, entry.end) for entry in entries]
+    return header_text(metadata, rows).encode()
+
+
+def _in_place(path: str | os.PathLike[str], anatomy: Anatomy, text: bytes) -> bool:
+    """Write what differs between two headers of one length, if it lies within one page; False if it does not."""
+    old = anatomy.text
+    if old == text:
+        return True
+    first = next(at for at, (one, two) in enumerate(zip(old, text, strict=True)) if one != two)
+    last = next(at for at in range(len(old) - 1, -1, -1) if old[at] != text[at])
+    start, end = FRAME_SIZE + first, FRAME_SIZE + last + 1
+    if start // _PAGE != (end - 1) // _PAGE:
+        return False
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if status.st_size != anatomy.size or os.pread(fd, len(old), FRAME_SIZE) != old:
+            return False  # somebody else has been here
+        if os.pwrite(fd, text[first : last + 1], start) != end - start:
+            raise OSError("the header was written in part")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return True

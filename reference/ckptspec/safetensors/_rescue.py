@@ -1,0 +1,218 @@
+"""Rescuing what can be read of a damaged safetensors file.
+
+There are no checksums, so a payload that lies within the file counts as intact. Names in OCaml's escapes, which are not
+JSON (``\\195\\169``), are put right; where the header's text is damaged otherwise, entries that are whole are found one
+by one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ..examination import Examination
+from ..findings import Report, Survivor
+from ..source import Source
+from ..spec.schema import (
+    SAFETENSORS_HEADER_ALIGNMENT,
+    SAFETENSORS_MAX_DEPTH,
+    SAFETENSORS_MAX_HEADER,
+    SAFETENSORS_METADATA,
+)
+from ._anatomy import FRAME_SIZE, Anatomy, Entry, measure
+from ._examine import read_again, read_pairs
+from ._json import JsonError, Node, Scanner, spelled
+from ._model import Tensor, TensorFile
+
+__all__ = ["rescue"]
+
+
+def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple[TensorFile | None, list[Survivor]]:
+    """Return a file of what can be read, and what became of each part; no file if nothing can."""
+    survivors: list[Survivor] = []
+    names: dict[str, str] = {}
+    if not anatomy.whole:
+        found = _recovered(source, anatomy)
+        if found is None:
+            return None, [_header("lost", "no entry can be read")]
+        anatomy, reason, names = found
+        survivors.append(_header("repaired", reason))
+    made = _Rescue(source, anatomy, names, intact_only)
+    model = made.model()
+    survivors += made.survivors
+    if all(item.state == "intact" for item in survivors):
+        survivors.insert(0, _header("repaired", "it is written anew"))
+    return model, survivors
+
+
+def _header(state: str, reason: str) -> Survivor:
+    return Survivor(what="section", path="header", name="header", state=state, reason=reason)
+
+
+# --------------------------------------------------------------------------------------------------- damaged headers
+
+Recovered = tuple[Anatomy, str, dict[str, str]]
+
+
+def _recovered(source: Source, anatomy: Anatomy) -> Recovered | None:
+    """Read a header whose length is wrong or whose text is damaged; None if no entry in it is whole.
+
+    The last part maps names that were put right to how they were spelled.
+    """
+    text = bytes(source.read(FRAME_SIZE, min(source.size - FRAME_SIZE, SAFETENSORS_MAX_HEADER)))
+    in_file = anatomy.header_length <= source.size - FRAME_SIZE
+    known = anatomy.header_length if in_file else None
+    whole = _whole(source, text if known is None else text[:known], known)
+    if whole is not None:
+        return whole
+    if known is None:
+        return None  # the payloads could be anywhere
+    made = Anatomy(size=source.size, header_length=known, text=text[:known])
+    read_pairs(Examination(source, Report()), made, _pairs(text[:known]))
+    if not made.entries:
+        return None
+    return made, "its text is damaged; the entries that are whole were read one by one", {}
+
+
+def _whole(source: Source, text: bytes, length: int | None) -> Recovered | None:
+    """Read a header that is an object, once the escapes in its names are put right."""
+    bom = len(text) - len(text.removeprefix(b"\xef\xbb\xbf"))
+    right, names = _put_right(text[bom:])
+    scanner = Scanner(right, SAFETENSORS_MAX_DEPTH)
+    try:
+        scanner.value()
+    except (JsonError, ValueError):
+        return None
+    reason = "what is not JSON in it was put right" if names or bom else "what follows its object is left out"
+    if length is None:
+        end = FRAME_SIZE + bom + scanner.at
+        length = -(-end // SAFETENSORS_HEADER_ALIGNMENT) * SAFETENSORS_HEADER_ALIGNMENT - FRAME_SIZE
+        reason = "its length was wrong; its text is whole"
+    made = Anatomy(size=source.size, header_length=length, text=right[: scanner.at])
+    if not right.lstrip(b" \t\r\n").startswith(b"{") or not read_again(Examination(source, Report()), made):
+        return None
+    return made, reason, names
+
+
+# A string as OCaml writes it: what is no escape of JSON may be one of OCaml.
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_ESCAPE: Final = re.compile(rb"\\(?:([0-9]{3})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_JSON_ESCAPES: Final = b'"\\/bfnrtu'
+
+
+def _put_right(text: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return a header's text with OCaml's escapes made JSON's, and the names that were changed with their spelling."""
+    names: dict[str, str] = {}
+
+    def byte(match: re.Match[bytes]) -> bytes:
+        if match[1] is not None:
+            return bytes([int(match[1])]) if int(match[1]) < 256 else match[0]
+        if match[2] is not None:
+            return bytes([int(match[2], 16)])
+        known = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
+        return known.get(match[3], match[3])
+
+    def string(match: re.Match[bytes]) -> bytes:
+        inner = match[0][1:-1]
+        odd = any(
+            one is not None or two is not None or three not in _JSON_ESCAPES
+            for one, two, three in (escape.groups() for escape in _ESCAPE.finditer(inner))
+        )
+        if not odd and not re.search(rb"[\x00-\x1f]", inner):
+            return match[0]
+        name = _ESCAPE.sub(byte, inner).decode("utf-8", "backslashreplace")
+        names[name] = inner.decode("utf-8", "backslashreplace")
+        return spelled(name).encode()
+
+    return _STRING.sub(string, text), names
+
+
+def _pairs(text: bytes) -> list[tuple[Node, Node]]:
+    """Return the pairs of a name and an object, or what else may be an entry, that are whole in a damaged text."""
+    found = []
+    scanner = Scanner(text, SAFETENSORS_MAX_DEPTH)
+    at = 0
+    while (at := text.find(b'"', at)) >= 0:
+        scanner.at = at
+        try:
+            key = scanner.string()
+            scanner.take(b":", "a colon")
+            if scanner.peek() != b"{":
+                raise JsonError("syntax", scanner.at, "", "")
+            found.append((key, scanner.value(1)))
+            at = scanner.at
+        except JsonError:
+            at += 1
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- the parts
+
+
+class _Rescue:
+    def __init__(self, source: Source, anatomy: Anatomy, names: dict[str, str], intact_only: bool) -> None:
+        self.source = source
+        self.anatomy = anatomy
+        self.names = names
+        self.intact_only = intact_only
+        self.survivors: list[Survivor] = []
+        self.made: dict[str, Tensor] = {}
+
+    def model(self) -> TensorFile:
+        """Return what can be read."""
+        for row, entry in enumerate(self.anatomy.entries):
+            self._tensor(row, entry)
+        metadata = self.anatomy.metadata
+        if metadata is not None or self.anatomy.metadata_bad:
+            state = "lost" if metadata is None else "repaired" if self.anatomy.metadata_bad else "intact"
+            reason = "" if state == "intact" else "not all of it is text under different keys"
+            self._say("section", SAFETENSORS_METADATA, SAFETENSORS_METADATA, state, reason)
+        return TensorFile(tensors=self.made, metadata=metadata)
+
+    def _say(self, what: str, path: str, name: str, state: str, reason: str = "") -> None:
+        self.survivors.append(Survivor(what=what, path=path, name=name, state=state, reason=reason))
+
+    def _tensor(self, row: int, entry: Entry) -> None:
+        path = f"tensors[{row}]"
+        reason, size = self._lost(entry)
+        if reason:
+            self._say("tensor", path, entry.name, "lost", reason)
+            return
+        parts: Any = entry
+        repairs = []
+        name = entry.name
+        if name in self.names:
+            repairs.append(f"its name was spelled {self.names[name]}")
+        attempt = row
+        while name in self.made or name == SAFETENSORS_METADATA:
+            name, attempt = f"{entry.name}.{attempt}", attempt + 1
+        if name != entry.name:
+            repairs.append(f"its name was taken, it is called {name} now")
+        if parts.end != parts.begin + size:
+            repairs.append(f"its range was {parts.begin} to {parts.end}")
+        others = entry.bad - {"SAFETENSORS-TEN-DUP", "SAFETENSORS-TEN-BYTES", "SAFETENSORS-DAT-GAP"}
+        if others and not repairs:
+            repairs.append(f"it broke {', '.join(sorted(others))}")
+        if repairs and self.intact_only:
+            self._say("tensor", path, name, "lost", "; ".join(repairs))
+            return
+        start = self.anatomy.data + parts.begin
+        self.made[name] = Tensor(dtype=parts.dtype.safetensors, shape=parts.shape, data=self.source.view(start, size))
+        self._say("tensor", path, name, "repaired" if repairs else "intact", "; ".join(repairs))
+
+    def _lost(self, entry: Entry) -> tuple[str, int]:
+        """Return why a tensor cannot be rescued, or nothing and the size of its payload."""
+        for what, value in (("dtype", entry.dtype), ("shape", entry.shape), ("place", entry.begin)):
+            if value is None:
+                return f"its {what} cannot be read", 0
+        assert entry.dtype is not None
+        assert entry.shape is not None
+        assert entry.begin is not None
+        size = measure(entry.dtype.bits, entry.shape)
+        if size is None or size[1] % 8:
+            return "its size cannot be told", 0
+        if self.anatomy.data + entry.begin + size[1] // 8 > self.source.size:
+            return "the file ends before its payload does", 0
+        if "SAFETENSORS-DAT-OVERLAP" in entry.bad:
+            return "its payload overlaps that of another tensor", 0
+        return "", size[1] // 8
