@@ -142,7 +142,8 @@ def _remarkable(anatomy: Anatomy) -> bool:
     length = -(-len(text) // SAFETENSORS_HEADER_ALIGNMENT) * SAFETENSORS_HEADER_ALIGNMENT
     if anatomy.text != text.ljust(length) or any(a.begin > b.begin for a, b in itertools.pairwise(ordered)):
         return True
-    return any(not entry.name or entry.dtype.numpy == "?" or anatomy.data % max(1, entry.dtype.bits // 8) for entry in entries)
+    largest = max((entry.dtype.bits // 8 for entry in entries), default=1)
+    return bool(anatomy.data % (largest or 1)) or any(not entry.name or entry.dtype.numpy == "?" for entry in entries)
 
 
 def _plain_entry(name: str, values: Any) -> Entry:
