@@ -42,6 +42,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     _add_documents(verb)
     _add_rewriting(verb)
     _add_converting(verb)
+    _add_comparing(verb)
     _add_suite(verb, verb_given in (None, "conform"))
     return parser
 
@@ -113,6 +114,30 @@ def _add_converting(verb: Adder) -> None:
     made.add_argument("--to", metavar="FORMAT", help="the format, whatever the extension: oam, ocannl, safetensors")
     made.add_argument("--lossy", action="store_true", help="give up what the target cannot hold, and say what")
     made.add_argument("--dry-run", action="store_true", help="say what would be kept and lost, write nothing")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_comparing(verb: Adder) -> None:
+    made = verb("diff", "comparing:diff", "Compare the tensors and facts of two files of any formats.")
+    made.add_argument("one", metavar="A", help="a file; - is standard input")
+    made.add_argument("other", metavar="B", help="a file; - is standard input")
+    made.add_argument("--only", metavar="GLOB", action="append", help="only tensors of such a name; may be repeated")
+    made.add_argument("--names-only", action="store_true", help="compare names, dtypes and shapes; read no values")
+    made.add_argument("--atol", type=float, default=0.0, metavar="X", help="elements no further apart are equal")
+    made.add_argument("--rtol", type=float, default=0.0, metavar="X", help="the same, relative to the larger one")
+    made.add_argument("--ulp", type=int, default=0, metavar="N", help="the same, in representable floats")
+    made.add_argument("--ignore-dtype", action="store_true", help="the same values in another dtype are equal")
+    made.add_argument("--no-facts", action="store_true", help="compare only tensors, as --only does")
+    made.add_argument("--verify", action="store_true", help="check the checksums of .oam payloads first")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+    made = verb("digest", "comparing:digest", "Print digests of what is in a file, however it is stored.")
+    made.add_argument("file", metavar="FILE", help="a file; - is standard input")
+    kind = made.add_mutually_exclusive_group()
+    kind.add_argument("--manifest", metavar="OUT", help="write the digests to a file; implies --verify")
+    kind.add_argument("--check", metavar="MANIFEST", help="compare the file with its manifest")
+    made.add_argument("--tensors-only", action="store_true", help="with --check: facts do not count")
+    made.add_argument("--verify", action="store_true", help="check the checksums of .oam payloads first")
     made.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -1,0 +1,350 @@
+"""Elements of any scalar type side by side: how many differ, and by how much at most.
+
+Floats are compared in binary64, which holds every value of every narrower type exactly, integers as integers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from .spec.dtypes import ScalarType, numpy_type
+
+__all__ = ["NONE", "Difference", "Tolerance", "common_type", "differences", "element_differences", "values_of"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_EXACT: Final = frozenset(("f32", "bf16", "f16", "f64", "i8", "i16", "i32", "u8", "u16", "u32", "bool"))
+_COMPLEX: Final = frozenset(("c64", "c128"))
+_SINGLE: Final = {
+    "f32": 0,
+    "bf16": 16,
+}  # types that are the upper part of a binary32: by how many bits they are shorter
+_TINY: Final = np.finfo(np.float32).smallest_subnormal
+_UNSIGNED: Final = frozenset(("u8", "u16", "u32", "u64", "bool"))
+_SIGNED: Final = frozenset(("i8", "i16", "i32", "i64", "u8", "u16", "u32", "bool"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How much two elements may differ and still count as equal: it is enough to be within one of the bounds.
+
+    ``rtol`` is relative to the larger magnitude of the two. Integers have only ``atol``.
+    """
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulp: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.atol or self.rtol or self.ulp)
+
+    def holds(self, found: Difference) -> bool:
+        """Say whether all elements are within one and the same bound, none of them a NaN."""
+        if not self or found.nan:
+            return False
+        bounds = ((found.max_abs, self.atol), (found.max_rel, self.rtol), (found.max_ulp, self.ulp))
+        return any(most is not None and most <= bound for most, bound in bounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How two tensors of the same shape differ. What was not measured, or has no meaning for the type, is None.
+
+    ``differing`` elements have other bits (other values, where the types are not the same), ``outside`` of them are
+    beyond the tolerance; ``nan`` of them are a NaN on one side at least. Maxima are over the others. ``first`` is the
+    flat index of the first element that differs, ``largest`` that of the largest absolute difference.
+    """
+
+    differing: int = 0
+    outside: int = 0
+    nan: int = 0
+    max_abs: float | int | None = None
+    max_rel: float | None = None
+    max_ulp: int | None = None
+    first: int | None = None
+    largest: int | None = None
+
+    def joined(self, later: Difference) -> Difference:
+        """Return the difference of both parts together; ``later`` has the larger indices."""
+        if not later.differing:
+            return self
+        if not self.differing:
+            return later
+        larger = later.max_abs is not None and (self.max_abs is None or later.max_abs > self.max_abs)
+        return Difference(
+            differing=self.differing + later.differing,
+            outside=self.outside + later.outside,
+            nan=self.nan + later.nan,
+            max_abs=later.max_abs if larger else self.max_abs,
+            max_rel=_larger(self.max_rel, later.max_rel),
+            max_ulp=_larger(self.max_ulp, later.max_ulp),
+            first=self.first,
+            largest=later.largest if larger else self.largest,
+        )
+
+    def moved(self, start: int) -> Difference:
+        """Return the same difference ``start`` elements further on."""
+        return replace(
+            self,
+            first=None if self.first is None else self.first + start,
+            largest=None if self.largest is None else self.largest + start,
+        )
+
+
+def _larger(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
+
+
+NONE: Final = Difference()
+
+
+# --------------------------------------------------------------------------------------------------------------- values
+
+
+def _lane_size(scalar: ScalarType) -> int:
+    """Return the bytes of an element's lanes, whose bits are compared: at most 8."""
+    return min(8, scalar.size // scalar.lanes)
+
+
+@cache
+def _bytes_table(scalar: ScalarType) -> tuple[Array, Array]:
+    """Return value and rank among all values of each of the 256 patterns of an 8-bit float; a NaN has rank 0."""
+    with np.errstate(invalid="ignore"):
+        values = np.arange(256, dtype=np.uint8).view(numpy_type(scalar)).astype(np.float64)
+    distinct = np.unique(values[~np.isnan(values)])
+    return values, np.searchsorted(distinct, np.where(np.isnan(values), distinct[0], values)).astype(np.int64)
+
+
+def _is_small_float(scalar: ScalarType) -> bool:
+    return scalar.name.startswith("f8_")
+
+
+def values_of(raw: Any, scalar: ScalarType) -> Array:
+    """Return stored elements as binary64, complex of two binary64, or 64-bit integers."""
+    bits: Array = np.frombuffer(raw, np.uint8) if not isinstance(raw, np.ndarray) else raw.reshape(-1).view(np.uint8)
+    if _is_small_float(scalar):
+        made: Array = _bytes_table(scalar)[0][bits]
+        return made
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        if scalar.name == "bf16":
+            wide = bits.view("<u2").astype(np.uint32)
+            wide <<= 16
+            return wide.view(np.float32).astype(np.float64)
+        lanes = bits.view("u1" if scalar.name == "bool" else numpy_type(scalar))
+        kinds = {"f": np.float64, "c": np.complex128}
+        dtype = kinds.get(lanes.dtype.kind, np.uint64 if scalar.name == "u64" else np.int64)
+        return lanes.astype(dtype, copy=False)
+
+
+def common_type(one: ScalarType, other: ScalarType) -> str | None:
+    """Return the type in which the values of two types are compared, all of them exact; None if there is none."""
+    names = {one.name, other.name}
+    floats = _EXACT | {scalar.name for scalar in (one, other) if _is_small_float(scalar)}
+    for common, members in (("f64", floats), ("c128", floats | _COMPLEX), ("i64", _SIGNED), ("u64", _UNSIGNED)):
+        if names <= members:
+            return common
+    return None
+
+
+_NUMPY: Final = {"f64": np.float64, "c128": np.complex128, "i64": np.int64, "u64": np.uint64}
+
+
+# ---------------------------------------------------------------------------------------------------------- differences
+
+
+def element_differences(raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance) -> Difference:
+    """Compare stored elements of the same type, bit by bit and then by value."""
+    width = _lane_size(scalar)
+    lanes = scalar.size // width
+    one, other = (np.frombuffer(part, f"<u{width}") for part in raw)
+    unequal = one != other
+    if lanes > 1:
+        one, other = one.reshape(-1, lanes), other.reshape(-1, lanes)
+        unequal = unequal.reshape(-1, lanes).any(axis=1)
+    number = int(np.count_nonzero(unequal))
+    if not number:
+        return NONE
+    if scalar.name in _SINGLE and 4 * number >= unequal.size:
+        found = _measured_singles(one, other, scalar)
+        within = found is not None and tolerance.holds(found)
+        if found is not None and (within or not tolerance):
+            return replace(found, differing=number, outside=0 if within else number, first=int(np.argmax(unequal)))
+    places = None if number == unequal.size else np.flatnonzero(unequal)
+    if places is not None:
+        one, other = one[places], other[places]
+    values = [values_of(part, scalar) for part in (one, other)]
+    if scalar.lanes > 1:
+        values = [part.reshape(-1, scalar.lanes) for part in values]
+    return _measured(values[0], values[1], _ulps(one, other, scalar), places, tolerance)
+
+
+def differences(one: Array, other: Array, common: str, tolerance: Tolerance) -> Difference:
+    """Compare values of two types in their common one; a NaN equals a NaN."""
+    dtype = _NUMPY[common]
+    one, other = one.astype(dtype, copy=False), other.astype(dtype, copy=False)
+    unequal = one != other
+    if one.dtype.kind in "fc":
+        unequal &= ~(np.isnan(one) & np.isnan(other))
+    places = np.flatnonzero(unequal)
+    if not places.size:
+        return NONE
+    return _measured(one[places], other[places], None, places, tolerance)
+
+
+def _measured(one: Array, other: Array, ulps: Array | None, places: Array | None, tolerance: Tolerance) -> Difference:
+    """Measure elements all of which differ; ``places`` are their indices, None if they are all that there are."""
+    number = len(one)
+    first = 0 if places is None else int(places[0])
+    if one.dtype.kind in "iu":
+        return _measured_integers(one, other, places, first, tolerance)
+    with np.errstate(all="ignore"):
+        gaps = np.abs(one - other)
+        nans = 0
+        if math.isnan(gaps.max()):
+            keep = ~(np.isnan(one) | np.isnan(other))
+            nans = number - int(np.count_nonzero(keep))
+            if nans == number:
+                return Difference(differing=number, outside=number, nan=nans, first=first)
+            if nans:
+                kept = np.flatnonzero(keep)
+                places = kept if places is None else places[kept]
+                one, other, gaps, ulps = one[kept], other[kept], gaps[kept], None if ulps is None else ulps[kept]
+            gaps[np.isnan(gaps)] = np.inf  # parts of complex numbers that are infinite on both sides
+        ratios = np.maximum(np.abs(one), np.abs(other))
+        np.divide(gaps, ratios, out=ratios)
+        if math.isnan(ratios.max()):
+            odd = np.isnan(ratios)  # 0 / 0, and infinity / infinity
+            ratios[odd] = np.where(gaps[odd] == 0, 0.0, np.inf)
+    at = int(np.argmax(gaps))
+    most = (float(gaps[at]), float(ratios.max()), None if ulps is None else int(ulps.max()))
+    outside = number - nans
+    if tolerance:
+        beyond = (gaps > tolerance.atol) & (ratios > tolerance.rtol)
+        if ulps is not None:
+            beyond &= ulps > np.uint64(tolerance.ulp)
+        outside = int(np.count_nonzero(beyond))
+    return Difference(
+        differing=number,
+        outside=outside + nans,
+        nan=nans,
+        max_abs=most[0],
+        max_rel=most[1],
+        max_ulp=most[2],
+        first=first,
+        largest=at if places is None else int(places[at]),
+    )
+
+
+def _measured_singles(one: Array, other: Array, scalar: ScalarType) -> Difference | None:
+    """Measure elements most of which differ in binary32, and the largest differences once more in binary64.
+
+    Elements that do not differ do not matter here. None if this cannot be done: some are not finite, a ratio is too
+    small for binary32, or only signs of zeros differ.
+    """
+    short = _SINGLE[scalar.name]
+    if short:
+        one, other = (part.astype(np.uint32) << short for part in (one, other))
+    x, y = one.view(np.float32), other.view(np.float32)
+    with np.errstate(all="ignore"):
+        gaps = x - y
+        np.abs(gaps, out=gaps)
+        largest = gaps.max()
+        if not np.isfinite(largest) or not largest:  # if only zeros differ, the largest gap is everywhere
+            return None
+        ratios, rest = np.abs(x), np.abs(y)
+        np.maximum(ratios, rest, out=ratios)
+        np.maximum(ratios, _TINY, out=ratios)
+        np.divide(gaps, ratios, out=ratios)
+        top = ratios.max()
+        if top < 1e-30:
+            return None
+        # Rounding is monotonic, so that the largest gap is among those that are the largest as binary32. A ratio was
+        # rounded twice, by less than one part in 2^22 together.
+        ties = np.flatnonzero(gaps == largest)
+        exact, _ = _exact(x, y, ties)
+        near = np.flatnonzero(ratios >= top * np.float32(1 - 2.0**-20))
+        ratio = float(_exact(x, y, near)[1].max())
+    at = int(np.argmax(exact))
+    return Difference(
+        max_abs=float(exact[at]), max_rel=ratio, max_ulp=_single_ulps(one, other) >> short, largest=int(ties[at])
+    )
+
+
+def _exact(x: Array, y: Array, places: Array) -> tuple[Array, Array]:
+    """Return the differences of some elements, absolute and relative, in binary64."""
+    if places.size < x.size:
+        x, y = x[places], y[places]
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    gaps = np.abs(x - y)
+    return gaps, gaps / np.maximum(np.maximum(np.abs(x), np.abs(y)), _TINY)
+
+
+def _single_ulps(one: Array, other: Array) -> int:
+    """Return how many binary32 values elements are apart at most; none is a NaN."""
+    p, q = one.view(np.int32), other.view(np.int32)
+    apart = p - q  # cannot wrap where the signs are the same
+    crossing = np.flatnonzero((p ^ q) < 0)
+    most = 0
+    if crossing.size:
+        apart[crossing] = 0
+        most = int(((one[crossing] & 0x7FFFFFFF) + (other[crossing] & 0x7FFFFFFF)).max())
+    return max(most, int(apart.max()), -int(apart.min()))
+
+
+def _distance(one: Array, other: Array) -> Array:
+    """Return the distances of integers of the same type, as unsigned ones of the same width: these cannot wrap."""
+    unsigned = np.dtype(f"u{one.dtype.itemsize}")
+    made: Array = np.maximum(one, other).view(unsigned)
+    made -= np.minimum(one, other).view(unsigned)
+    return made
+
+
+def _measured_integers(one: Array, other: Array, places: Array | None, first: int, tolerance: Tolerance) -> Difference:
+    gaps = _distance(one, other)
+    if gaps.ndim > 1:
+        gaps = gaps.max(axis=1)
+    at = int(np.argmax(gaps))
+    outside = len(gaps)
+    if tolerance.atol:
+        least = min(math.floor(tolerance.atol), (1 << 64) - 1) if math.isfinite(tolerance.atol) else (1 << 64) - 1
+        outside = int(np.count_nonzero(gaps > np.uint64(least)))
+    return Difference(
+        differing=len(gaps),
+        outside=outside,
+        max_abs=int(gaps[at]),
+        first=first,
+        largest=at if places is None else int(places[at]),
+    )
+
+
+def _ulps(one: Array, other: Array, scalar: ScalarType) -> Array | None:
+    """Return how many representable values apart floats are, as unsigned integers; None for what is no float."""
+    if _is_small_float(scalar):
+        ranks = _bytes_table(scalar)[1]
+        return _distance(ranks[one], ranks[other])
+    kind = "f" if scalar.name == "bf16" else numpy_type(scalar).kind
+    if kind == "c":  # bits are those of pairs of binary32, or lanes of binary64
+        width = scalar.size // 2
+        apart = _distance(*(_ordered(part.reshape(-1).view(f"<u{width}")) for part in (one, other)))
+        made: Array = apart.reshape(-1, 2).max(axis=1)
+        return made
+    return _distance(_ordered(one), _ordered(other)) if kind == "f" else None
+
+
+def _ordered(bits: Array) -> Array:
+    """Return the bits of floats as integers in the order of the values, both zeros as 0."""
+    width = bits.dtype.itemsize
+    signed = bits.view(f"<i{width}")
+    sign = signed >> (8 * width - 1)
+    made: Array = sign.view(f"<u{width}") >> 1
+    made ^= bits
+    signed = made.view(f"<i{width}")
+    signed -= sign
+    return signed
