@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..record_documents import document_fields
-from ..spec.dtypes import OAM_DTYPES, OCANNL_PRECISIONS
+from ..spec.dtypes import OAM_DTYPES, OCANNL_PRECISIONS, SAFETENSORS_DTYPES
 from ..spec.layout import field
 from ..spec.rules import RULES
 from ..spec.schema import (
@@ -24,6 +24,8 @@ from ..spec.schema import (
     OCANNL_TRAINING,
     OCANNL_TRAINING_VERSIONS,
     OCANNL_VERSION,
+    SAFETENSORS_ENTRY,
+    SAFETENSORS_METADATA,
     Key,
     OamConfig,
     OamOptimizer,
@@ -128,10 +130,12 @@ _OF_KIND: Final[dict[str, Schema]] = {
     "option": _or_null(_HEX),
     "pairs": _list(_pair(_TEXT, _TEXT)),
     "nodes": _list(_pair(_NAMESPACE, _U62), minItems=1, uniqueItems=True),
+    "dtype": {"enum": list(SAFETENSORS_DTYPES)},
+    "extents": _list({"$ref": "#/$defs/u64"}),
 }
 # What documents call otherwise than the header, and what follows from the payloads.
 _RENAMED: Final = {"prec": "precision"}
-_DERIVED: Final = ("offset", "byte_length")
+_DERIVED: Final = ("offset", "byte_length", "data_offsets")
 # Keys whose values are not what their kind says alone.
 _SPECIAL: Final[dict[str, Schema]] = {
     "seeds": _or_null(_list({"$ref": "#/$defs/i63"})),
@@ -163,13 +167,24 @@ def _ocannl() -> Schema:
     )
 
 
+def _safetensors() -> Schema:
+    name = {"type": "string", "not": {"const": SAFETENSORS_METADATA}}
+    return _object(
+        {
+            "format": {"const": "safetensors"},
+            "metadata": _or_null({"type": "object", "additionalProperties": {"type": "string"}}),
+            "tensors": _list(_table(SAFETENSORS_ENTRY, name=name, data=_HEX)),
+        }
+    )
+
+
 def document_schema() -> Schema:
     """Return the JSON Schema of the neutral document. What only a reader of the whole can check is not in it."""
     raw = _object({"bytes": {"type": "string", "pattern": "^([0-9a-f]{2})+$"}})
     return {
         "$schema": _DIALECT,
         "title": "The neutral document of a training checkpoint",
-        "oneOf": [_oam(), _ocannl()],
+        "oneOf": [_oam(), _ocannl(), _safetensors()],
         "$defs": {
             "hex": {"type": "string", "pattern": "^([0-9a-f]{2})*$"},
             "f32": {"type": "string", "pattern": "^0x[0-9a-f]{8}$"},

@@ -29,8 +29,9 @@ from ..spec.schema import (
     OamTensor,
 )
 from .strategies_ocannl import ocannl_documents
+from .strategies_safetensors import safetensors_documents
 
-__all__ = ["arrays", "models", "names", "oam_documents", "ocannl_documents"]
+__all__ = ["arrays", "models", "names", "oam_documents", "ocannl_documents", "safetensors_documents"]
 
 Strategy = st.SearchStrategy[Any]
 

@@ -32,15 +32,16 @@ from ckptspec.formats import FORMATS, module_of
 from ckptspec.regions import Region
 from ckptspec.source import BufferSource
 from ckptspec.spec import schema
-from ckptspec.spec.dtypes import OAM_BY_CODE, OCANNL_PRECISIONS
+from ckptspec.spec.dtypes import OAM_BY_CODE, OCANNL_PRECISIONS, SAFETENSORS_DTYPES, SAFETENSORS_ORDER
 from ckptspec.spec.layout import Field, fields, record_size
 from ckptspec.spec.rules import CANONICAL, NOTE, REJECT, UPSTREAM, Rule, rules_of
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGES: Final = ("README.md", "docs/formats/README.md", "docs/formats/oam.md", "docs/formats/ocannl.md")
+PAGES: Final = ("README.md", "docs/formats/README.md", *(f"docs/formats/{name}.md" for name in FORMATS))
 
 _BLOCK: Final = re.compile(r"<!-- generated: (?P<call>[^\n]+?) -->(?P<body>.*?)<!-- end -->", re.DOTALL)
-_ROW: Final = {"oam": 8, "ocannl": 16}  # bytes on a line of a walk
+_ROW: Final = {"oam": 8, "ocannl": 16, "safetensors": 16}  # bytes on a line of a walk
+_FRAMES: Final = {"ocannl": (schema.OcannlFrame, "lisp"), "safetensors": (schema.SafetensorsFrame, "json")}
 _SHOWN: Final = 8  # lines of a stretch of one kind in a walk
 _UNPUBLISHED: Final = "OCANNL does not publish"  # how the sentence begins where upstream has nothing to differ from
 
@@ -140,6 +141,16 @@ def precisions() -> str:
         for name, item in OCANNL_PRECISIONS.items()
     ]
     return table(("in the header", "in documents and in Python", "bytes", "meaning"), rows, right=(2,))
+
+
+def safetensors_dtypes() -> str:
+    """Return the table of dtypes of safetensors files, in the order in which a writer places them."""
+    rows = []
+    for name in SAFETENSORS_ORDER:
+        item = SAFETENSORS_DTYPES[name]
+        array = code(item.numpy.lstrip("<")) if item.numpy else "none: `Tensor`, with its bytes"
+        rows.append([code(name), str(item.bits), array, item.doc])
+    return table(("dtype", "bits", "in numpy or ml_dtypes", "meaning"), rows, right=(1,))
 
 
 def sections() -> str:
@@ -312,11 +323,13 @@ def document(case_id: str) -> str:
 
 
 def header(case_id: str) -> str:
-    """Return the header's text that a writer writes for the document of a golden file of OCANNL."""
-    data = ckptspec.encode(_case(case_id).read_expected())
-    size = record_size(schema.OcannlFrame)
-    length = schema.OcannlFrame.parse(data)["header_length"]
-    return fence("lisp", data[size : size + length].decode())
+    """Return the header's text that a writer writes for the document of a golden file."""
+    case = _case(case_id)
+    data = ckptspec.encode(case.read_expected())
+    frame, language = _FRAMES[case.format]
+    size = record_size(frame)
+    length = frame.parse(data)["header_length"]
+    return fence(language, data[size : size + length].decode())
 
 
 def size(case_id: str) -> str:
@@ -403,6 +416,7 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         rewriting,
         rule_counts,
         rules,
+        safetensors_dtypes,
         sections,
         size,
         upstream,

@@ -42,6 +42,8 @@ UPSTREAM: Final = {
     "oam-rust": "the Rust reader and writer of .oam files",
     "oam-cpp": "the C++ reader and writer of .oam files",
     "ocannl": "OCANNL's own reader and writer",
+    "safetensors-official": "the official package `safetensors` for Python, version 0.8.0",
+    "safetensors-ocaml": "the reader and writer of safetensors files in OCaml that Kaun uses",
 }
 
 
@@ -801,7 +803,7 @@ _RULES: Final = [
             REJECT,
             f"The header MUST NOT nest objects and arrays deeper than {SAFETENSORS_MAX_DEPTH}.",
             {
-                "upstream": "The official package refuses 126 levels and more; the OCaml reader takes any number.",
+                "upstream": "The official package takes 127 levels at most; the OCaml reader takes any number.",
                 "reason": "Three levels are in use, and readers differ in what they survive.",
             },
         ),
@@ -853,8 +855,8 @@ _RULES: Final = [
             REJECT,
             "A tensor's name MUST NOT be a duplicate.",
             {
-                "upstream": "The official package takes the last of two entries with the same range, and refuses two "
-                "others under another name; the OCaml reader takes both.",
+                "upstream": "The official package takes the last of the entries with a name, whatever the others say; "
+                "so it refuses two with different payloads, for the gap. The OCaml reader takes both.",
                 "reason": "Two readers would see two tensors.",
             },
         ),
@@ -868,7 +870,10 @@ _RULES: Final = [
             "SAFETENSORS-TEN-KEYDUP",
             REJECT,
             "A key of an entry MUST NOT be a duplicate.",
-            {"upstream": "The official package refuses it; the OCaml reader takes the first."},
+            {
+                "upstream": "The official package refuses it, but for keys that it does not know; the OCaml reader "
+                "takes the first."
+            },
         ),
         ("SAFETENSORS-TEN-MISSING", REJECT, "An entry MUST have a dtype, a shape and its data offsets."),
         (
@@ -876,7 +881,8 @@ _RULES: Final = [
             CANONICAL,
             "A writer MUST NOT write other keys into an entry.",
             {
-                "upstream": "The official package ignores them; the OCaml reader refuses some values.",
+                "upstream": "The official package ignores them, but for numbers beyond its floats, which it refuses; "
+                "the OCaml reader refuses some values.",
                 "reason": "Readers ignore them, so that later versions may add some.",
             },
         ),
@@ -884,7 +890,10 @@ _RULES: Final = [
             "SAFETENSORS-TEN-DTYPE",
             REJECT,
             "The dtype MUST be one of the known names.",
-            {"upstream": "The OCaml reader skips some of the dtypes, and refuses files with some others."},
+            {
+                "upstream": "The official package takes an object such as {\"U8\": null}, too. The OCaml reader skips "
+                "tensors of some dtypes, and refuses files with some others."
+            },
         ),
         (
             "SAFETENSORS-TEN-SHAPE",

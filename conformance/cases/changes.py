@@ -49,7 +49,7 @@ def changed(document: dict[str, Any], *changes: Change) -> dict[str, Any]:
 def raw_texts(document: dict[str, Any], key: str, text: str, number: str) -> dict[str, tuple[str, bytes]]:
     """Return texts that are no document, made from a good one.
 
-    ``key`` is one of its keys, ``text`` a text in it and ``number`` a number in it.
+    ``key`` is one of its keys, ``text`` a text in it and ``number`` a number in it, or another value without quotes.
     """
     good = json.dumps(document)
     assert f'"{text}"' in good
@@ -71,9 +71,9 @@ def raw_texts(document: dict[str, Any], key: str, text: str, number: str) -> dic
 
 
 def add_document(
-    book: CaseBook, name: str, title: str, made: dict[str, Any] | bytes, verdict: str, version: int, *tags: str
+    book: CaseBook, name: str, title: str, made: dict[str, Any] | bytes, verdict: str, version: int | None, *tags: str
 ) -> None:
-    """Add a case for encoders."""
+    """Add a case for encoders; ``version`` is None for a format that has none."""
     text = made if isinstance(made, bytes) else json.dumps(made, indent=1).encode() + b"\n"
     book.add(
         Definition(
@@ -82,7 +82,7 @@ def add_document(
             make=lambda: text,
             verdict=verdict,
             kind="document",
-            versions=(version,),
+            versions=() if version is None else (version,),
             tags=("document", *tags),
             extension=".document",
         )

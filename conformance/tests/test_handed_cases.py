@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ckptspec import ArgumentError, FormatError, QuantizedTensor, decode, encode, oam, validate
+from ckptspec import ArgumentError, FormatError, QuantizedTensor, decode, encode, oam, safetensors, validate
 from ckptspec.conformance.catalogue import load_suite
 from ckptspec.formats import module_of
 from ckptspec.oam._tensors import ENCODING_NAMES
@@ -192,3 +192,73 @@ def test_ocannl_file_that_upstream_takes(entry: dict[str, Any]) -> None:
     suite = load_suite()
     ours = [case for case in suite.cases if case.rules[:1] == (rule,) and case.level == "should"]
     assert ours, f"no case of our own says that OCANNL takes what breaks {rule}"
+
+
+# ----------------------------------------------------------------------------------------------------- safetensors
+
+# What this specification does with files on which upstream readers differ: the rule for which it refuses them, None
+# where it takes them.
+OPEN: dict[str, str | None] = {
+    "extra_field_str": None,
+    "extra_field_int": None,
+    "extra_field_null": None,
+    "extra_field_true": None,
+    "lead_space": "SAFETENSORS-TXT-START",
+    "trail_newline_tab": "SAFETENSORS-TXT-TAIL",
+    "deep_extra_100": "SAFETENSORS-TXT-DEPTH",
+    "deep_extra_126": "SAFETENSORS-TXT-DEPTH",
+    "deep_extra_128": "SAFETENSORS-TXT-DEPTH",
+    "deep_extra_200": "SAFETENSORS-TXT-DEPTH",
+}
+
+
+@pytest.mark.parametrize("entry", _index("safetensors", "valid"), ids=lambda entry: entry["file"])
+def test_safetensors_valid_file(entry: dict[str, Any]) -> None:
+    data = (CASES / entry["file"]).read_bytes()
+    report = validate(data)
+    assert report.ok, report
+    document = decode(data)
+    assert document == _read(entry["expected"])
+    again = encode(document)
+    assert validate(again).canonical
+    assert decode(again) == document
+    assert (again == data) == report.canonical
+
+
+@pytest.mark.parametrize("entry", _index("safetensors", "invalid"), ids=lambda entry: entry["file"])
+def test_safetensors_invalid_file(entry: dict[str, Any]) -> None:
+    data = (CASES / entry["file"]).read_bytes()
+    report = validate(data, format="safetensors")
+    with pytest.raises(FormatError) as caught:
+        module_of("safetensors").decode(BufferSource(data))
+    assert report.first == caught.value.finding
+    with pytest.raises(FormatError):
+        decode(data)
+    assert all(rule.startswith("SAFETENSORS-") for rule in {finding.rule for finding in report})
+
+
+@pytest.mark.parametrize("entry", _index("safetensors", "acceptable"), ids=lambda entry: entry["file"])
+def test_safetensors_file_on_which_readers_differ(entry: dict[str, Any]) -> None:
+    rule = OPEN[Path(entry["file"]).stem]
+    report = validate((CASES / entry["file"]).read_bytes(), format="safetensors")
+    if rule is None:
+        assert report.ok
+        assert "SAFETENSORS-TEN-UNKNOWN" in {finding.rule for finding in report}
+    else:
+        assert report.first is not None
+        assert report.first.rule == rule
+    suite = load_suite()
+    assert any(case.verdict == "acceptable" and rule in (None, *case.rules) for case in suite.cases)
+
+
+@pytest.mark.parametrize("path", sorted((CASES / "real").glob("*.safetensors")), ids=lambda path: path.name)
+def test_real_safetensors_file(path: Path) -> None:
+    """A file from the world: nothing is wrong with it, and what is written back has the same tensors."""
+    report = validate(path)
+    assert report.ok, report
+    file = safetensors.load(path)
+    assert sum(np.asarray(array).nbytes for array in file.tensors.values()) > 0
+    again = safetensors.dumps(file)
+    assert validate(again).canonical
+    assert (again == path.read_bytes()) == report.canonical
+    assert decode(again) == decode(path)

@@ -564,7 +564,9 @@ def test_an_empty_name_in_a_file_is_refused(tmp_path: Path) -> None:
     data = safetensors.dumps(tensors, {"": "{"})
     path = tmp_path / "x"
     path.write_bytes(data)
-    with pytest.raises(EmptyNameError, match=r"SAFETENSORS-TEN-NAMELESS at byte .*found '', expected a name.*SHOULD NOT") as caught:
+    with pytest.raises(
+        EmptyNameError, match=r"SAFETENSORS-TEN-NAMELESS at byte .*found '', expected a name.*SHOULD NOT"
+    ) as caught:
         kaun.load(path)
     error = caught.value
     assert isinstance(error, FormatError)

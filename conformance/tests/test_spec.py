@@ -10,13 +10,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckptspec.spec.dtypes import OAM_BY_CODE, OCANNL_PRECISIONS, SCALARS, numpy_type, oam_dtype_of
+from ckptspec.spec.dtypes import (
+    OAM_BY_CODE,
+    OCANNL_PRECISIONS,
+    SAFETENSORS_DTYPES,
+    SAFETENSORS_ORDER,
+    SCALARS,
+    numpy_type,
+    oam_dtype_of,
+    safetensors_dtype_of,
+)
 from ckptspec.spec.layout import fields, numpy_dtype, record_size
 from ckptspec.spec.rules import RULES, rules_of
-from ckptspec.spec.schema import OAM_RECORDS, OAM_VERSIONS, OCANNL_RECORDS, OCANNL_VERSION, VALUE_KINDS, OcannlFrame
+from ckptspec.spec.schema import (
+    OAM_RECORDS,
+    OAM_VERSIONS,
+    OCANNL_RECORDS,
+    OCANNL_VERSION,
+    SAFETENSORS_ENTRY,
+    VALUE_KINDS,
+    OcannlFrame,
+    SafetensorsFrame,
+)
 
-RECORDS = {**OAM_RECORDS, "frame": OcannlFrame}
-VERSIONS: dict[str, tuple[int, ...]] = {"any": (), "oam": OAM_VERSIONS, "ocannl": (OCANNL_VERSION,)}
+RECORDS = {**OAM_RECORDS, "frame": OcannlFrame, "length": SafetensorsFrame}
+VERSIONS: dict[str, tuple[int, ...]] = {
+    "any": (),
+    "oam": OAM_VERSIONS,
+    "ocannl": (OCANNL_VERSION,),
+    "safetensors": (),
+}
 
 # Sizes and some offsets as the format's description has them: the schema gives only an order.
 SIZES = {
@@ -28,6 +51,7 @@ SIZES = {
     "optimizer": 68,
     "progress": 104,
     "frame": 4,
+    "length": 8,
 }
 OFFSETS = {
     ("header", "checksum"): 24,
@@ -76,7 +100,7 @@ def test_struct_and_derived_dtype_read_the_same(name: str, data: st.DataObject) 
 
 def test_rule_ids() -> None:
     for rule in RULES.values():
-        assert re.fullmatch(r"(OAM|OCANNL|ANY)-[A-Z]{3,4}-[A-Z0-9]+", rule.id), rule.id
+        assert re.fullmatch(r"(OAM|OCANNL|SAFETENSORS|ANY)-[A-Z]{3,4}-[A-Z0-9]+", rule.id), rule.id
         assert rule.kind in ("reject", "canonical", "note")
         assert rule.sentence.endswith(".")
         assert ("SHOULD" if rule.kind == "note" else "MUST") in rule.sentence, rule.id
@@ -85,7 +109,9 @@ def test_rule_ids() -> None:
         assert bool(rule.versions) == bool(VERSIONS[rule.format])
 
 
-def test_header_length_is_big_endian() -> None:
+def test_byte_order_of_header_lengths() -> None:
+    assert SafetensorsFrame.build({"header_length": 1 << 63}) == bytes(7) + b"\x80"
+    assert [item.type for item in fields(SafetensorsFrame)] == ["u64"]
     assert OcannlFrame.build({"header_length": -2}) == b"\xff\xff\xff\xfe"
     assert [item.type for item in fields(OcannlFrame)] == ["i32 big-endian"]
 
@@ -95,26 +121,29 @@ PAIRS = {
     "header": "version alignment tensors training",
     "tensor": "id namespace label prec dims padding offset byte_length",
     "training": "version step epoch position host_rng extra seeds state",
+    "entry": "dtype shape data_offsets",
 }
+TABLES = {**OCANNL_RECORDS, "entry": SAFETENSORS_ENTRY}
 
 
-@pytest.mark.parametrize("name", OCANNL_RECORDS)
+@pytest.mark.parametrize("name", TABLES)
 def test_tables_of_pairs(name: str) -> None:
-    table = OCANNL_RECORDS[name]
+    table = TABLES[name]
     assert [key.name for key in table] == PAIRS[name].split()
     for key in table:
         assert key.kind in VALUE_KINDS
         assert key.doc.endswith(".")
-        assert key.least is None or key.kind in ("int", "ints", "padding")
+        assert key.least is None or key.kind in ("int", "ints", "padding", "extents", "range")
     assert {key.name for key in table if key.optional} == {
         "header": {"alignment", "training"},
         "tensor": set(),
         "training": {"seeds"},
+        "entry": set(),
     }[name]
-    assert {key.kind for record in OCANNL_RECORDS.values() for key in record} == set(VALUE_KINDS)
+    assert {key.kind for record in TABLES.values() for key in record} == set(VALUE_KINDS)
 
 
-@pytest.mark.parametrize("format", ["oam", "ocannl"])
+@pytest.mark.parametrize("format", ["oam", "ocannl", "safetensors"])
 def test_rules_of_selects(format: str) -> None:
     assert {rule.kind for rule in rules_of(format, "note")} == {"note"}
     assert {rule.format for rule in rules_of(format)} == {format}
@@ -126,6 +155,9 @@ def test_dtypes() -> None:
     assert sorted(OAM_BY_CODE) == list(range(15))
     assert len({scalar.name for scalar in SCALARS}) == len(SCALARS)
     for scalar in SCALARS:
+        if scalar.safetensors and scalar.bits % 8:
+            assert (scalar.size, scalar.numpy) == (0, "")
+            continue
         dtype = numpy_type(scalar)
         assert dtype.itemsize * scalar.lanes == scalar.size
         if scalar.oam_code is None:
@@ -149,3 +181,27 @@ def test_precisions() -> None:
     }
     assert {name: scalar.size for name, scalar in OCANNL_PRECISIONS.items()} == sizes
     assert {name: scalar.ocannl for name, scalar in OCANNL_PRECISIONS.items()} == {name: name for name in sizes}
+
+
+def test_dtypes_of_safetensors() -> None:
+    bits = {
+        **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
+        **dict.fromkeys(("F32", "U32", "I32"), 32),
+        **dict.fromkeys(("BF16", "F16", "U16", "I16"), 16),
+        **dict.fromkeys(("F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F8_E4M3", "F8_E5M2", "I8", "U8"), 8),
+        **dict.fromkeys(("F6_E3M2", "F6_E2M3"), 6),
+        "F4": 4,
+        "BOOL": 8,
+    }
+    assert list(SAFETENSORS_ORDER) == list(bits)
+    assert {name: scalar.bits for name, scalar in SAFETENSORS_DTYPES.items()} == bits
+    assert [SAFETENSORS_ORDER[name] for name in bits] == list(range(len(bits)))
+    for name, scalar in SAFETENSORS_DTYPES.items():
+        if scalar.bits % 8:
+            continue
+        dtype = numpy_type(scalar)
+        assert dtype.itemsize * 8 == scalar.bits == scalar.size * 8
+        assert safetensors_dtype_of(dtype) is scalar, name
+        assert safetensors_dtype_of(dtype.newbyteorder(">")) is scalar
+    for foreign in ("S4", "M8[s]", "O", "V2", "c16", np.dtype([("a", "f4")])):
+        assert safetensors_dtype_of(np.dtype(foreign)) is None

@@ -12,7 +12,19 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from ckptspec import ArgumentError, FormatError, decode, encode, loads, neutral, oam, ocannl, sexp, validate
+from ckptspec import (
+    ArgumentError,
+    FormatError,
+    decode,
+    encode,
+    loads,
+    neutral,
+    oam,
+    ocannl,
+    safetensors,
+    sexp,
+    validate,
+)
 from ckptspec.conformance import strategies
 from ckptspec.conformance.cases.ocannl.assemble import T, file
 from ckptspec.conformance.catalogue import MANIFEST, VECTORS, Case, load_suite
@@ -59,7 +71,7 @@ def _ocannl_parts(document: Any, data: bytes) -> tuple[Any, int, bytes]:
 @pytest.mark.parametrize("format", FORMATS)
 def test_there_are_cases(format: str) -> None:
     cases = [case for case in SUITE.cases if case.format == format]
-    assert len(cases) >= 250
+    assert len(cases) >= (150 if format == "safetensors" else 250)
     assert SUITE.case(SUITE.smoke[format]).canonical
     assert {"valid", "invalid"} <= {case.verdict for case in cases if case.kind == "document"}
 
@@ -156,7 +168,7 @@ def test_document(case: Case) -> None:
 
 
 @settings(max_examples=60)
-@given(strategies.oam_documents())
+@given(strategies.oam_documents() | strategies.safetensors_documents())
 def test_documents_fit_the_schema(document: dict[str, Any]) -> None:
     _schema("document").validate(json.loads(neutral.dump_json(document)))
 
@@ -175,9 +187,8 @@ def test_export(tmp_path: Path) -> None:
     chosen = [case for case in FILES if case.verdict == "acceptable"]
     export(chosen, tmp_path / "vectors")
     assert load_suite(tmp_path / "vectors" / "manifest.json").cases == tuple(chosen)
-    assert {path.name for path in (tmp_path / "vectors" / "oam").iterdir()} == {
-        Path(name).name for case in chosen for name in (case.file, case.expected)
-    }
+    there = {str(path.relative_to(tmp_path / "vectors")) for path in (tmp_path / "vectors").glob("*/*")}
+    assert there == {name for case in chosen for name in (case.file, case.expected)}
 
 
 def test_tags_tell_what_a_case_needs() -> None:
@@ -190,6 +201,12 @@ def test_tags_tell_what_a_case_needs() -> None:
             "void": any(tensor["precision"] == "void" for tensor in document["tensors"]),
         }
         assert {tag for tag, needed in needs.items() if needed} == set(needs) & set(case.tags), case.id
+
+
+def test_tags_tell_the_dtypes_below_a_byte() -> None:
+    for case in (case for case in SUITE.cases if case.format == "safetensors" and case.verdict == "valid"):
+        dtypes = {tensor["dtype"] for tensor in case.read_expected()["tensors"]}
+        assert bool(dtypes & {"F4", "F6_E2M3", "F6_E3M2"}) == ("packed" in case.tags), case.id
 
 
 def test_largest_alignment() -> None:
@@ -211,6 +228,6 @@ def test_what_upstream_takes_is_said() -> None:
             assert (case.level == "should") == bool(case.behaviour.get("ocannl")), case.id
 
 
-@pytest.mark.parametrize("module", [oam, ocannl])
+@pytest.mark.parametrize("module", [oam, ocannl, safetensors])
 def test_module_for_the_format(module: Any) -> None:
     assert all(hasattr(module, name) for name in module.__all__)

@@ -210,9 +210,10 @@ def inspect(source: Source) -> tuple[Report, dict[str, Any]]:
 
 def regions(source: Source) -> Iterator[Region]:
     """Yield every stretch of an open source with its name and meaning, as far as it can be read."""
+    from ..findings import Report
     from ._describe import regions as all_regions
 
-    anatomy = _examined(source)[1]
+    anatomy = examine(Examination(source, Report()), placed=True)
     return iter(()) if anatomy is None else all_regions(anatomy)
 
 

@@ -8,13 +8,15 @@ import numpy as np
 
 from ..examination import Examination
 from ..spec.schema import SAFETENSORS_HEADER_ALIGNMENT
-from ..text import count, printable, shorten, show
+from ..text import count, show
 from ._anatomy import FRAME_SIZE, Anatomy, Entry
 from ._write import header_text, sorting
 
 __all__ = ["check_canonical"]
 
 _BLOCK = 1 << 20
+# What makes a header another one than a writer's, and is said already.
+_TOLD = ("SAFETENSORS-TXT-START", "SAFETENSORS-TEN-UNKNOWN", "SAFETENSORS-MET-ORDER")
 
 
 def check_canonical(exam: Examination, anatomy: Anatomy) -> None:
@@ -34,7 +36,7 @@ def check_canonical(exam: Examination, anatomy: Anatomy) -> None:
 
 
 def _path(entry: Entry) -> str:
-    return f"tensor '{shorten(printable(entry.name))}'"
+    return f"tensor {show(entry.name)}"
 
 
 def _keys(entry: Entry) -> tuple[int, bytes]:
@@ -48,7 +50,7 @@ def _order(exam: Examination, entries: list[Entry]) -> bool:
     for before, entry in itertools.pairwise(entries):
         if _keys(entry) < _keys(before):
             good = False
-            found, expected = f"it after '{shorten(printable(before.name))}'", "it before"
+            found, expected = f"it after {show(before.name)}", "it before"
             exam.emit("SAFETENSORS-HDR-ORDER", *entry.places["name"], _path(entry), found, expected)
     return good
 
@@ -57,7 +59,7 @@ def _payload_order(exam: Examination, entries: list[Entry]) -> None:
     placed = sorted(entries, key=lambda entry: (entry.begin or 0, entry.end or 0, _keys(entry)))
     for before, entry in itertools.pairwise(placed):
         if _keys(entry) < _keys(before):
-            found = f"its payload after that of '{shorten(printable(before.name))}'"
+            found = f"its payload after that of {show(before.name)}"
             path = f"{_path(entry)}.data_offsets"
             exam.emit("SAFETENSORS-DAT-ORDER", *entry.places["data_offsets"], path, found, "it before")
 
@@ -83,7 +85,7 @@ def _spelling(exam: Examination, anatomy: Anatomy) -> None:
     ]
     expected = header_text(anatomy.metadata, rows).encode()  # type: ignore[arg-type]
     text = anatomy.text
-    if text.startswith(expected) or _found(exam, "SAFETENSORS-TEN-UNKNOWN", "SAFETENSORS-MET-ORDER"):
+    if text.startswith(expected) or _found(exam, *_TOLD):
         return
     at = next((at for at, (one, two) in enumerate(zip(text, expected, strict=False)) if one != two), len(expected))
     exam.emit(

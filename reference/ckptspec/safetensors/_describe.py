@@ -8,7 +8,7 @@ from typing import Any
 from ..regions import Region
 from ..spec.layout import fields
 from ..spec.schema import SafetensorsFrame
-from ..text import printable, shorten
+from ..text import printable, shorten, show
 from ._anatomy import FRAME_SIZE, Anatomy, Entry, Place
 
 __all__ = ["description", "regions"]
@@ -36,7 +36,7 @@ def _tensor(anatomy: Anatomy, entry: Entry) -> dict[str, Any]:
 
 
 def _name(entry: Entry) -> str:
-    return f"tensor '{shorten(printable(entry.name))}'"
+    return f"tensor {show(entry.name)}"
 
 
 def regions(anatomy: Anatomy) -> Iterator[Region]:

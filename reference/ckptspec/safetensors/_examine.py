@@ -22,7 +22,7 @@ from ..spec.schema import (
     VALUE_KINDS,
     SafetensorsFrame,
 )
-from ..text import count, printable, shorten, show
+from ..text import count, show
 from ._anatomy import FRAME_SIZE, Anatomy, Entry, Place, measure
 from ._json import JsonError, Node, Scanner, plain
 
@@ -38,16 +38,17 @@ _JSON_RULES: Final = {
 }
 
 
-def examine(exam: Examination) -> Anatomy | None:
+def examine(exam: Examination, *, placed: bool = False) -> Anatomy | None:
     """Examine a source; return what was understood of it, or None if not even a header length is there.
 
-    When reading (the examination has no report), the first reason to refuse is raised as FormatError.
+    When reading (the examination has no report), the first reason to refuse is raised as FormatError. ``placed`` says
+    that the places of all names and values in the header are wanted, also where all is well.
     """
     anatomy = None
     try:
         anatomy = _frame(exam)
         _text(exam, anatomy)
-        if not _plain(exam, anatomy):
+        if placed or not _plain(exam, anatomy):
             anatomy.entries, anatomy.metadata = [], None
             _Reading(exam, anatomy).header()
             _Whole(exam, anatomy).check()
@@ -140,7 +141,7 @@ def _remarkable(anatomy: Anatomy) -> bool:
     rows = [(entry.name, entry.dtype.safetensors, entry.shape, entry.begin, entry.end) for entry in ordered]
     text = header_text(anatomy.metadata, rows).encode()
     length = -(-len(text) // SAFETENSORS_HEADER_ALIGNMENT) * SAFETENSORS_HEADER_ALIGNMENT
-    if anatomy.text != text.ljust(length) or any(a.begin > b.begin for a, b in itertools.pairwise(ordered)):
+    if anatomy.text != text.ljust(length) or any(a.end != b.begin for a, b in itertools.pairwise(ordered)):
         return True
     largest = max((entry.dtype.bits // 8 for entry in entries), default=1)
     return bool(anatomy.data % (largest or 1)) or any(not entry.name or entry.dtype.numpy == "?" for entry in entries)
@@ -157,7 +158,7 @@ def _plain_entry(name: str, values: Any) -> Entry:
     bits = elements * dtype.bits
     if bits != (end - begin) * 8 or bits >= _U64 or type(begin) is not int or type(end) is not int:
         raise ValueError
-    if not elements and measure(dtype.bits, shape) is None:  # too much on the way to nothing
+    if not elements and (max(shape) >= _U64 or measure(dtype.bits, shape) is None):  # too much on the way to nothing
         raise ValueError
     return Entry(name, dtype, shape, begin, end)
 
@@ -242,6 +243,7 @@ class _Reading:
         anatomy, path = self.anatomy, SAFETENSORS_METADATA
         if anatomy.metadata_place is not None:
             self.emit("SAFETENSORS-MET-DUP", key, path, "a duplicate: it again", "it once")
+            anatomy.metadata_bad = True
             return
         anatomy.metadata_place = _place(value)
         before = len(self.broken)
@@ -250,7 +252,7 @@ class _Reading:
         else:
             metadata: dict[str, str] = {}
             for name, content in value.value:
-                where = f"{path}.{shorten(printable(name.value))}"
+                where = f"{path}.{_brief(name.value)}"
                 if name.value in metadata:
                     self.emit("SAFETENSORS-MET-DUP", name, where, "a duplicate key", "each key once")
                 if content.kind != "string":
@@ -262,7 +264,7 @@ class _Reading:
     def _entry(self, key: Node, value: Node) -> None:
         self.broken = set()
         name = key.value
-        path = f"tensor '{shorten(printable(name))}'"
+        path = f"tensor {show(name)}"
         places = {"name": _place(key), "entry": _place(value)}
         entry = Entry(name, None, None, None, None, places)
         if name in self.names:
@@ -278,7 +280,7 @@ class _Reading:
     def _values(self, entry: Entry, places: dict[str, Place], value: Node, path: str) -> None:
         seen: set[str] = set()
         for key, content in value.value:
-            where = f"{path}.{shorten(printable(key.value))}"
+            where = f"{path}.{_brief(key.value)}"
             if key.value in seen:
                 self.emit("SAFETENSORS-TEN-KEYDUP", key, where, "a duplicate key", "each key once")
                 continue
@@ -354,6 +356,10 @@ class _Reading:
             self.emit("SAFETENSORS-TEN-BYTES", offsets, f"{path}.data_offsets", found, expected)
 
 
+def _brief(key: str) -> str:
+    return show(key)[1:-1]
+
+
 def _place(node: Node) -> Place:
     return FRAME_SIZE + node.start, node.end - node.start
 
@@ -372,8 +378,7 @@ class _Whole:
         self.anatomy = anatomy
 
     def emit(self, rule: str, entry: Entry, key: str, found: object, expected: object, hint: str = "") -> None:
-        name = shorten(printable(entry.name))
-        path = f"tensor '{name}'" + (f".{key}" if key in _KEYS else "")
+        path = f"tensor {show(entry.name)}" + (f".{key}" if key in _KEYS else "")
         self.exam.emit(rule, *entry.places[key], path, found, expected, hint)
 
     def check(self) -> None:
@@ -395,10 +400,14 @@ class _Whole:
                 hint = f"The file is {count(end - room, 'byte')} too short for this payload."
                 self._bad(entry, "SAFETENSORS-DAT-RANGE", f"[{begin}, {end}]", f"an end of at most {room}", hint)
             elif last is not None and begin < at:
-                other = shorten(printable(last.name))
-                self._bad(entry, "SAFETENSORS-DAT-OVERLAP", f"bytes {begin} to {end}", f"none of '{other}', up to {at}")
+                self._bad(
+                    entry,
+                    "SAFETENSORS-DAT-OVERLAP",
+                    f"bytes {begin} to {end}",
+                    f"none of {show(last.name)}, up to {at}",
+                )
             elif begin > at and complete:
-                before = f"after '{shorten(printable(last.name))}'" if last is not None else "at the start"
+                before = f"after {show(last.name)}" if last is not None else "at the start"
                 found = f"a gap of {count(begin - at, 'byte')} {before}, {at} to {begin}"
                 self._bad(entry, "SAFETENSORS-DAT-GAP", found, f"a begin of {at}")
             if end > at:

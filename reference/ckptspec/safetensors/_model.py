@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..spec.dtypes import SAFETENSORS_DTYPES, ScalarType, numpy_type
-from ..text import printable, shorten
+from ..text import show
 from ._anatomy import Anatomy
 
 if TYPE_CHECKING:
@@ -57,9 +57,12 @@ class Tensor:
             return self
         buffer = memoryview(self.data)
         try:
-            return np.ndarray(self.shape, numpy_type(self.scalar), buffer if buffer.nbytes else None)
+            made = np.ndarray(self.shape, numpy_type(self.scalar), buffer if buffer.nbytes else None)
         except (ValueError, OverflowError):
             raise ArgumentError(f"numpy cannot hold the shape {list(self.shape)}; stored() gives the tensor") from None
+        if buffer.readonly:
+            made.flags.writeable = False  # also of one without elements, which is no view
+        return made
 
 
 class TensorMap(Mapping[str, "Array | Tensor"]):
@@ -84,7 +87,7 @@ class TensorMap(Mapping[str, "Array | Tensor"]):
         try:
             return self.stored(name).value()
         except ArgumentError as error:
-            raise ArgumentError(str(error), f"tensor '{shorten(printable(name))}'") from None
+            raise ArgumentError(str(error), f"tensor {show(name)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

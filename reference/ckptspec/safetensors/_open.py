@@ -45,8 +45,9 @@ class safe_open:  # noqa: N801  # the official package's name
     """An open file. A context manager with the official package's methods; arrays are numpy's.
 
     What ``get_tensor`` returns is a private view of the file: it can be written to, which changes nothing but itself,
-    and it stays valid when the file is closed, replaced or removed. A tensor whose payload does not lie at a multiple
-    of its element size is copied; one whose elements are smaller than a byte comes as a ``Tensor``, with its bytes.
+    and it stays valid when the file is closed, replaced or removed. A tensor that is asked for again, or whose payload
+    does not lie at a multiple of its element size, is copied; one whose elements are smaller than a byte comes as a
+    ``Tensor``, with its bytes.
     Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
     """
 
@@ -57,7 +58,9 @@ class safe_open:  # noqa: N801  # the official package's name
             raise ArgumentError(f"found {show(device)}, expected cpu", "device")
         with FileSource(filename) as source:
             self._anatomy = anatomy_of(source)
-            self._content = source.private()
+            self._content = source.view(0, source.size)
+            self._private = source.private()
+        self._given: set[str] = set()
         self._entries: dict[str, Any] = {entry.name: entry for entry in self._anatomy.entries}
 
     def __enter__(self) -> Self:
@@ -78,22 +81,35 @@ class safe_open:  # noqa: N801  # the official package's name
         """Return the metadata, or None if there is none."""
         return None if self._anatomy.metadata is None else dict(self._anatomy.metadata)
 
-    def _stored(self, name: str) -> Tensor:
+    def _stored(self, name: str, content: memoryview) -> Tensor:
         entry = self._entries.get(name) if isinstance(name, str) else None
         if entry is None:
             raise ArgumentError("the file has no such tensor", f"tensor {show(name)}")
         start = self._anatomy.data
-        data = self._content[start + entry.begin : start + entry.end]
+        data = content[start + entry.begin : start + entry.end]
         return Tensor(dtype=entry.dtype.safetensors, shape=entry.shape, data=data)
 
     def get_tensor(self, name: str) -> Array | Tensor:
-        """Return a tensor; ArgumentError if there is none of that name."""
-        value = self._stored(name).value()
-        return value if isinstance(value, Tensor) or value.flags.aligned else value.copy()
+        """Return a tensor; ArgumentError if there is none of that name, or if numpy cannot hold its shape."""
+        tensor = self._stored(name, self._content)
+        if tensor.packed:
+            return tensor
+        again = name in self._given
+        self._given.add(name)
+        try:
+            value: Any = (tensor if again else self._stored(name, self._private)).value()
+        except ArgumentError as error:
+            raise ArgumentError(str(error), f"tensor {show(name)}") from None
+        made: Array = value.copy() if again or not value.flags.aligned else value
+        return made
+
+    def get_tensors(self) -> dict[str, Array | Tensor]:
+        """Return all tensors by name, in the order of the payloads."""
+        return {name: self.get_tensor(name) for name in self.offset_keys()}
 
     def get_slice(self, name: str) -> SafeSlice:
         """Return a tensor of which parts can be read; ArgumentError if there is none of that name."""
-        return SafeSlice(name, self._stored(name))
+        return SafeSlice(name, self._stored(name, self._content))
 
     def __len__(self) -> int:
         return len(self._entries)

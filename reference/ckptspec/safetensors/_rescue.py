@@ -62,7 +62,9 @@ def _recovered(source: Source, anatomy: Anatomy) -> Recovered | None:
     text = bytes(source.read(FRAME_SIZE, min(source.size - FRAME_SIZE, SAFETENSORS_MAX_HEADER)))
     in_file = anatomy.header_length <= source.size - FRAME_SIZE
     known = anatomy.header_length if in_file else None
-    whole = _whole(source, text if known is None else text[:known], known)
+    whole = None if known is None else _whole(source, text[:known], known)
+    if whole is None and known != len(text):  # the length may be too small
+        whole = _whole(source, text, None)
     if whole is not None:
         return whole
     if known is None:
@@ -94,10 +96,15 @@ def _whole(source: Source, text: bytes, length: int | None) -> Recovered | None:
     return made, reason, names
 
 
-# A string as OCaml writes it: what is no escape of JSON may be one of OCaml.
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+# Bounds for headers that were made to take long.
+_REPAIRS: Final = 1_000_000  # strings that are put right
+_FAILURES: Final = 100_000  # objects that turn out to be damaged
+_EFFORT: Final = 16  # how often, on an average, a byte is read in vain
+
+# What stays as it is, strings of JSON included; and a string as OCaml writes it, of which escapes may be its own.
+_PLAIN: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+")*+')
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\\(?:([0-9]{3})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
-_JSON_ESCAPES: Final = b'"\\/bfnrtu'
 
 
 def _put_right(text: bytes) -> tuple[bytes, dict[str, str]]:
@@ -112,38 +119,55 @@ def _put_right(text: bytes) -> tuple[bytes, dict[str, str]]:
         known = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
         return known.get(match[3], match[3])
 
-    def string(match: re.Match[bytes]) -> bytes:
-        inner = match[0][1:-1]
-        odd = any(
-            one is not None or two is not None or three not in _JSON_ESCAPES
-            for one, two, three in (escape.groups() for escape in _ESCAPE.finditer(inner))
-        )
-        if not odd and not re.search(rb"[\x00-\x1f]", inner):
-            return match[0]
+    parts: list[bytes] = []
+    at = 0
+    while len(parts) < 2 * _REPAIRS:
+        plain: Any = _PLAIN.match(text, at)  # there always is one
+        odd = _STRING.match(text, plain.end())
+        if odd is None:
+            break
+        inner = odd[0][1:-1]
         name = _ESCAPE.sub(byte, inner).decode("utf-8", "backslashreplace")
         names[name] = inner.decode("utf-8", "backslashreplace")
-        return spelled(name).encode()
+        parts += [plain[0], spelled(name).encode()]
+        at = odd.end()
+    return b"".join([*parts, text[at:]]), names
 
-    return _STRING.sub(string, text), names
+
+_OPENING: Final = re.compile(rb'"[ \t\n\r]*+:[ \t\n\r]*+\{')
 
 
 def _pairs(text: bytes) -> list[tuple[Node, Node]]:
     """Return the pairs of a name and an object, or what else may be an entry, that are whole in a damaged text."""
     found = []
     scanner = Scanner(text, SAFETENSORS_MAX_DEPTH)
-    at = 0
-    while (at := text.find(b'"', at)) >= 0:
-        scanner.at = at
+    at = failed = vain = 0
+    while failed < _FAILURES and vain <= _EFFORT * len(text):
+        opening = _OPENING.search(text, at)  # the end of a name, and the start of an object
+        if opening is None:
+            break
+        scanner.at = max(at, _quote_before(text, at, opening.start()))
         try:
             key = scanner.string()
             scanner.take(b":", "a colon")
-            if scanner.peek() != b"{":
-                raise JsonError("syntax", scanner.at, "", "")
             found.append((key, scanner.value(1)))
             at = scanner.at
-        except JsonError:
-            at += 1
+        except JsonError as error:
+            vain += error.offset - opening.start()
+            failed += 1
+            at = opening.start() + 1
     return found
+
+
+def _quote_before(text: bytes, start: int, end: int) -> int:
+    """Return the place of the last quote between two places that no backslash escapes, -1 if there is none."""
+    while (end := text.rfind(b'"', start, end)) >= 0:
+        escapes = 0
+        while text[end - escapes - 1 : end - escapes] == b"\\":
+            escapes += 1
+        if escapes % 2 == 0:
+            break
+    return end
 
 
 # ----------------------------------------------------------------------------------------------------------- the parts

@@ -18,7 +18,7 @@ from ..spec.schema import (
     SAFETENSORS_METADATA,
     SafetensorsFrame,
 )
-from ..text import printable, shorten, show
+from ..text import show
 from ._anatomy import measure
 from ._json import spelled
 from ._model import Tensor, TensorFile
@@ -102,7 +102,7 @@ def write(planned: Plan, sink: Any) -> None:
 
 
 def _path(name: object) -> str:
-    return f"tensor '{shorten(printable(name))}'" if isinstance(name, str) else "tensors"
+    return f"tensor {show(name)}" if isinstance(name, str) else "tensors"
 
 
 def _text(value: Any, what: str, path: str) -> str:
