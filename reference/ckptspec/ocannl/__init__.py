@@ -56,6 +56,7 @@ __all__ = [
     "settings",
 ]
 
+_FIRST_PART = 400  # bytes in which a header's first words are looked for, should its beginning be damaged
 _LATE = ("IngestionCounts", "ingestion_counts", "load", "reset_ingestion_counts", "restore", "save", "settings")
 
 
@@ -76,8 +77,8 @@ def recognises(head: bytes, size: int) -> bool:
     if len(head) < FRAME_SIZE:
         return False
     text = head[FRAME_SIZE:].lstrip(b" \t\n\v\f\r")
-    if any(key in text for key in (b"(version", b"(tensors", b"(alignment", b"(byte_length")):
-        return True
+    if any(key in text[:_FIRST_PART] for key in (b"(version", b"(tensors", b"(alignment", b"(byte_length")):
+        return head[8:9] != b"{"  # else it is a safetensors file with such words in it
     length = parse_frame(head)
     # A header may begin with more blanks than recognition looks at.
     return 0 < length <= OCANNL_MAX_HEADER and text[:1] in (b"(", b";", b"#", b"")
