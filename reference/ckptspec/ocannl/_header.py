@@ -21,7 +21,6 @@ from ..spec.schema import (
     OCANNL_MAX_DEPTH,
     OCANNL_RECORDS,
     OCANNL_SEEDS_VERSION,
-    OCANNL_TENSOR,
     OCANNL_TRAINING_VERSIONS,
     OCANNL_VERSION,
     VALUE_KINDS,
@@ -84,38 +83,53 @@ def _plain_padding(value: Any) -> Any:
     return tuple([(_plain_int(left), _plain_int(right)) for left, right in axes]), number
 
 
-_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
-    "int": _plain_int,
-    "atom": _plain_atom,
-    "atoms": _plain_atoms,
-    "ints": _plain_ints,
-    "precision": PRECISIONS.__getitem__,
-    "padding": _plain_padding,
-}
-_PLAIN_TENSOR: Final = tuple(_PLAIN[key.kind] for key in OCANNL_TENSOR)
+_PLAIN_SHAPE: Final = (PRECISIONS.__getitem__, _plain_ints, _plain_padding)
+_SHAPES: Final = 256  # that many are remembered
+if _TENSOR_KEYS != (b"id", b"namespace", b"label", b"prec", b"dims", b"padding", b"offset", b"byte_length"):
+    raise AssertionError("the plain way does not follow the schema")
 
 
-def _plain_entry(record: Any, room: int, legacy: bool) -> Entry | None:
-    """Return a record that is spelled plainly and breaks no rule of its own, else None.
+class _PlainReader:
+    """Reads records that are spelled plainly and break no rule of their own, and remembers the shapes that it met.
 
     ``room`` is the size of the data section in bytes, ``legacy`` whether an empty namespace may pass without a word.
     """
-    try:
-        pairs = dict(record)
-        if tuple(pairs) != _TENSOR_KEYS or len(record) != len(_TENSOR_KEYS):
-            return None
-        entry = Entry(*[read(value) for read, value in zip(_PLAIN_TENSOR, pairs.values(), strict=True)])
-        size = entry.prec.size  # type: ignore[union-attr]
-        entry.stored, needed = measure(size, entry.dims, entry.padding[0] if entry.padding else None)  # type: ignore[arg-type]
-        if needed != entry.byte_length or entry.offset + needed > room:  # type: ignore[operator]
-            return None
-        if not entry.namespace:
-            if not legacy:
+
+    def __init__(self, room: int, legacy: bool) -> None:
+        self._room = room
+        self._legacy = legacy
+        self._shapes: dict[tuple[Sexp, ...], tuple[Any, ...]] = {}  # from precision, extents and padding
+
+    def entry(self, record: Any) -> Entry | None:
+        """Return the tensor of a record, or None if something is not plain."""
+        try:
+            keys, values = zip(*record, strict=True)
+            if keys != _TENSOR_KEYS:
                 return None
-            entry.namespace = DEFAULT
-    except (ValueError, TypeError, LookupError, AttributeError, Broken):
-        return None
-    return entry
+            number, namespace, label, prec, dims, padding, offset, length = values
+            start, needed = _plain_int(offset), _plain_int(length)
+            shape = self._shapes.get((prec, dims, padding))
+            if shape is None:
+                shape = self._shape(prec, dims, padding)
+            scalar, extents, margins, stored, size = shape
+            if needed != size or start + size > self._room or type(namespace) is not bytes:
+                return None
+            if not namespace:
+                if not self._legacy:
+                    return None
+                namespace = DEFAULT
+            words = _plain_atoms(label)
+            return Entry(_plain_int(number), namespace, words, scalar, extents, margins, start, size, stored)
+        except (ValueError, TypeError, LookupError, AttributeError, Broken):
+            return None
+
+    def _shape(self, *values: Any) -> tuple[Any, ...]:
+        """Return precision, extents, padding, the extents that are stored, and the bytes that they take."""
+        prec, dims, padding = (read(value) for read, value in zip(_PLAIN_SHAPE, values, strict=True))
+        shape = (prec, dims, padding, *measure(prec.size, dims, padding[0] if padding else None))
+        if len(self._shapes) < _SHAPES:
+            self._shapes[values] = shape
+        return shape
 
 
 # ------------------------------------------------------------------------------------------------------- the whole way
@@ -194,6 +208,7 @@ class _Reading(ValueReader):
         self.exam = exam
         self.anatomy = anatomy
         self.room = anatomy.size - anatomy.data  # bytes of the data section
+        self.plain = _PlainReader(self.room, not exam.thorough)
         self.broken: set[str] = set()  # reject rules that were broken since somebody emptied it
 
     def emit(
@@ -201,9 +216,8 @@ class _Reading(ValueReader):
     ) -> None:
         if RULES[rule].kind == REJECT:
             self.broken.add(rule)
-        elif not self.exam.thorough:
-            return
-        self.exam.emit(rule, *self.anatomy.places.find(path), name, found, expected, hint)
+        if self.exam.wants(rule):
+            self.exam.emit(rule, *self.anatomy.places.find(path), name, found, expected, hint)
 
     def header(self) -> None:
         """Read the whole header, record by record as the text is read."""
@@ -307,7 +321,7 @@ class _Reading(ValueReader):
 
     def _tensor(self, record: Sexp, path: tuple[int, ...]) -> None:
         entries = self.anatomy.entries
-        entry = _plain_entry(record, self.room, not self.exam.thorough)
+        entry = self.plain.entry(record)
         row = len(entries)
         entries.append(self._entry(record, (*path, row), row) if entry is None else entry)
 
@@ -365,8 +379,12 @@ class _Reading(ValueReader):
         training = Training(**self.record("training", value, path, "training"))
         self.anatomy.training, self.anatomy.record = training, path
 
+        paths: dict[str, tuple[int, ...]] = {}
+
         def at(key: str, *more: int) -> tuple[int, ...]:
-            return (*path, *_path_of(value, key), *more)
+            if key not in paths:
+                paths[key] = _path_of(value, key)
+            return (*path, *paths[key], *more)
 
         if training.version is not None and training.version not in OCANNL_TRAINING_VERSIONS:
             known = " or ".join(map(str, OCANNL_TRAINING_VERSIONS))

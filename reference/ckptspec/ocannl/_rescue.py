@@ -36,6 +36,8 @@ __all__ = ["rescue"]
 
 _FIRST: Final = OCANNL_TENSOR[0].name.encode()
 _RECORD: Final = re.compile(rb"\(\s*\(\s*" + _FIRST + rb"\s")
+_PATIENCE: Final = 4  # times the text
+_LEAST_PATIENCE: Final = 1 << 20  # bytes
 _TRAINING: Final = re.compile(rb"\(\s*training\s*(?=\()")
 
 
@@ -117,11 +119,13 @@ def _read(source: Source, text: bytes, length: int) -> Anatomy | None:
 def _prefixes(text: bytes, start: re.Pattern[bytes], item: int) -> Iterator[Any]:
     """Yield the expressions that begin where a pattern matches and are whole; of ``item`` 1, the second of the pair."""
     at = 0
-    while (match := start.search(text, at)) is not None:
+    patience = _PATIENCE * len(text) + _LEAST_PATIENCE  # each start that leads nowhere may read on to the text's end
+    while patience > 0 and (match := start.search(text, at)) is not None:
         try:
             value, at = sexp.parse_prefix(text, match.start(), max_depth=OCANNL_MAX_DEPTH)
-        except sexp.SexpError:
+        except sexp.SexpError as error:
             at = match.start() + 1
+            patience -= (len(text) if "not closed" in error.message else error.offset) - at
             continue
         if item == 0:
             yield value
@@ -139,7 +143,10 @@ class _Rescue:
         self.intact_only = intact_only
         self.survivors: list[Survivor] = []
         self.taken: set[tuple[Atom, int]] = set()
-        self.next = 1 + max((entry.id for entry in anatomy.entries if entry.id is not None), default=-1)
+        used = {entry.id for entry in anatomy.entries if entry.id is not None}
+        least = 1 + max(used, default=-1)  # above all ids, as long as there are enough
+        least = least if least + len(anatomy.entries) <= OCANNL_INT_MAX else 0
+        self.free = (number for number in itertools.count(least) if number not in used)
 
     def say(self, what: str, path: str, name: str, state: str, reason: str = "") -> None:
         self.survivors.append(Survivor(what=what, path=path, name=name, state=state, reason=reason))
@@ -167,7 +174,7 @@ class _Rescue:
         number = entry.id
         if number is None or (namespace, number) in self.taken:
             why = "was taken" if number is not None else "could not be read"
-            number = self._free(namespace)
+            number = next(self.free)
             repairs.append(f"its id {why}, {number} was given")
         padding = None if axes is None else Padding(axes=axes, neutral=neutral)
         label = tuple(atom(word, "") for word in entry.label or ())
@@ -186,15 +193,6 @@ class _Rescue:
         self.say("tensor", path, name, "repaired" if repairs else "intact", "; ".join(repairs))
         start = self.anatomy.data + parts.offset
         return Tensor(node=node, data=self.source.view(start, node.size))
-
-    def _free(self, namespace: Atom) -> int:
-        """Return an id that no tensor of the namespace has: one above all of them, as long as there are any."""
-        if self.next <= OCANNL_INT_MAX:
-            self.next += 1
-            return self.next - 1
-        given = {number for space, number in self.taken if space == namespace}
-        others = given | {entry.id for entry in self.anatomy.entries}
-        return next(number for number in itertools.count() if number not in others)
 
     def _lost(self, entry: Entry) -> str:
         """Return why a tensor cannot be rescued, or nothing if it can."""
