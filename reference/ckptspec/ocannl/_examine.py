@@ -18,7 +18,7 @@ from ..text import count
 from ._anatomy import FRAME_SIZE, Anatomy, Entry
 from ._header import read_header
 from ._layout import margin
-from ._nodes import atom, named
+from ._nodes import atom, named, said
 from ._places import Places
 
 __all__ = ["examine", "holes", "parse_frame"]
@@ -90,7 +90,11 @@ class _Whole:
         anatomy = self.anatomy
         if not self.exam.wants(rule):
             return
-        self.exam.emit(rule, *anatomy.places.of((*anatomy.tensors, row), key), f"tensors[{row}].{key}", found, expected)
+        entry, hint = anatomy.entries[row], ""
+        if entry.namespace is not None and entry.id is not None:
+            hint = said((entry.namespace, entry.id), entry.label or ())
+        place = anatomy.places.of((*anatomy.tensors, row), key)
+        self.exam.emit(rule, *place, f"tensors[{row}].{key}", found, expected, hint)
 
     def check(self) -> None:
         self._duplicates()

@@ -28,6 +28,7 @@ from ..spec.schema import (
 from ..text import count, show
 from ._anatomy import DEFAULT, FRAME_SIZE, PRECISIONS, Anatomy, Entry, Training
 from ._layout import Broken, measure
+from ._nodes import atom, named, said
 from ._places import Nowhere, Places
 from ._values import ValueReader, form_of
 
@@ -210,6 +211,7 @@ class _Reading(ValueReader):
         self.room = anatomy.size - anatomy.data  # bytes of the data section
         self.plain = _PlainReader(self.room, not exam.thorough)
         self.broken: set[str] = set()  # reject rules that were broken since somebody emptied it
+        self.current: Sexp | None = None  # the tensor record that is being read
 
     def emit(
         self, rule: str, path: tuple[int, ...], name: str, found: object, expected: object, hint: str = ""
@@ -217,6 +219,7 @@ class _Reading(ValueReader):
         if RULES[rule].kind == REJECT:
             self.broken.add(rule)
         if self.exam.wants(rule):
+            hint = " ".join(filter(None, (hint, _whose(self.current))))
             self.exam.emit(rule, *self.anatomy.places.find(path), name, found, expected, hint)
 
     def header(self) -> None:
@@ -329,6 +332,7 @@ class _Reading(ValueReader):
         """Read a tensor record of which something is not plain."""
         name = f"tensors[{row}]"
         self.broken = set()
+        self.current = record
         entry = Entry(**self.record("tensor", record, path, name))
 
         def emit(rule: str, where: tuple[str | int, ...], found: object, expected: object, hint: str = "") -> None:
@@ -344,6 +348,7 @@ class _Reading(ValueReader):
         if entry.offset is not None and entry.byte_length is not None:
             self._range(entry, entry.offset, entry.byte_length, emit)
         entry.bad = frozenset(self.broken)
+        self.current = None
         return entry
 
     def _measured(self, entry: Entry, emit: Callable[..., None]) -> int | None:
@@ -415,17 +420,17 @@ class _Reading(ValueReader):
     ) -> None:
         if not state:
             self.emit("OCANNL-TRN-EMPTY", at("state"), "training.state", "no tensor", "at least one")
-        named: dict[tuple[bytes, int], int] = {}
+        seen: dict[tuple[bytes, int], int] = {}
         for index, (namespace, number) in enumerate(state):
             where = f"training.state[{index}]"
             if not namespace:
                 found = "the empty atom"
                 self.emit("OCANNL-TRN-LEGACY", at("state", index, 0), where, found, DEFAULT.decode())
             key = (namespace or DEFAULT, number)
-            if key in named:
-                found = f"({show(key[0])} {number}) again"
-                self.emit("OCANNL-TRN-DUP", at("state", index), where, found, f"it once, as at {named[key]}")
-            named.setdefault(key, index)
+            if key in seen:
+                found = f"{named((atom(key[0], ''), number))} again"
+                self.emit("OCANNL-TRN-DUP", at("state", index), where, found, f"it once, as at {seen[key]}")
+            seen.setdefault(key, index)
         training.state = tuple((namespace or DEFAULT, number) for namespace, number in state)
 
 
@@ -440,3 +445,20 @@ def _path_of(record: Any, key: str) -> tuple[int, ...]:
         ),
         (),
     )
+
+
+def _whose(record: Any) -> str:
+    """Say which tensor a record is about, if it can be told."""
+    if not isinstance(record, tuple):
+        return ""
+    pairs = {pair[0]: pair[1] for pair in reversed(record) if isinstance(pair, tuple) and len(pair) == 2}
+    namespace, number, label = (pairs.get(key) for key in (b"namespace", b"id", b"label"))
+    if (
+        not isinstance(namespace, bytes)
+        or not isinstance(number, bytes)
+        or not number.isdigit()
+        or len(number) > _DIGITS
+    ):
+        return ""
+    words = [word for word in label if isinstance(word, bytes)] if isinstance(label, tuple) else []
+    return said((namespace or DEFAULT, int(number)), words)

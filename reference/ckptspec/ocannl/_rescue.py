@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ _TRAINING: Final = re.compile(rb"\(\s*training\s*(?=\()")
 def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple[Checkpoint | None, list[Survivor]]:
     """Return a checkpoint of what can be read, and what became of each part; no checkpoint if nothing can."""
     survivors: list[Survivor] = []
-    if not anatomy.text or anatomy.syntax is not None:
+    if not anatomy.text or anatomy.syntax is not None or not anatomy.tensors:
         found = _recovered(source, anatomy)
         if found is None:
             return None, [_header("lost", "no tensor record can be read")]
@@ -143,7 +144,12 @@ class _Rescue:
         self.intact_only = intact_only
         self.survivors: list[Survivor] = []
         self.taken: set[tuple[Atom, int]] = set()
+        keys = [(entry.namespace, entry.id) for entry in anatomy.entries]
+        self.doubled = {key for key, number in Counter(keys).items() if number > 1}
+        self.known: set[tuple[Atom, int]] = set()  # keys that stand in the file, once, for the tensor that has them
         used = {entry.id for entry in anatomy.entries if entry.id is not None}
+        if anatomy.training is not None:  # no tensor must become part of the state because of an id that is made up
+            used |= {number for _, number in anatomy.training.state or ()}
         least = 1 + max(used, default=-1)  # above all ids, as long as there are enough
         least = least if least + len(anatomy.entries) <= OCANNL_INT_MAX else 0
         self.free = (number for number in itertools.count(least) if number not in used)
@@ -190,6 +196,8 @@ class _Rescue:
             self.say("tensor", path, name, "lost", "; ".join(repairs))
             return None
         self.taken.add(node.key)
+        if number == entry.id and entry.namespace is not None and (entry.namespace, entry.id) not in self.doubled:
+            self.known.add(node.key)
         self.say("tensor", path, name, "repaired" if repairs else "intact", "; ".join(repairs))
         start = self.anatomy.data + parts.offset
         return Tensor(node=node, data=self.source.view(start, node.size))
@@ -222,7 +230,7 @@ class _Rescue:
             return None
         broken = training.bad - {"OCANNL-TRN-ABSENT"}
         named: Iterable[tuple[Atom, int]] = ((atom(space, ""), number) for space, number in training.state or ())
-        state = tuple(key for key in dict.fromkeys(named) if key in self.taken)
+        state = tuple(key for key in dict.fromkeys(named) if key in self.known)
         if broken or not state:
             reason = f"it broke {', '.join(sorted(broken))}" if broken else "no tensor of its state is left"
             self.say("section", "training", "training", "lost", reason)
