@@ -172,10 +172,16 @@ class _Record:
         """Read the pair at an index."""
         emit, at = self.reading.emit, (*self.path, index)
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], bytes):
+            if self.reading.silent("OCANNL-REC-PAIRS"):
+                if not self.path:  # so much of it is no header that the rest is not read
+                    raise Stop
+                return
             emit("OCANNL-REC-PAIRS", at, f"{self.name}[{index}]", form_of(pair), "a (key value) pair")
             return
         key = self.keys.get(pair[0])
         if key is None:
+            if self.reading.silent("OCANNL-REC-UNKNOWN"):
+                return
             emit("OCANNL-REC-UNKNOWN", at, self.name, f"the key {show(pair[0])}", "none but the known ones")
             return
         name = f"{self.name}.{key.name}"
@@ -221,6 +227,14 @@ class _Reading(ValueReader):
         if self.exam.wants(rule):
             hint = " ".join(filter(None, (hint, _whose(self.current))))
             self.exam.emit(rule, *self.anatomy.places.find(path), name, found, expected, hint)
+
+    def silent(self, rule: str) -> bool:
+        """Say whether a break of a rule, of which there may be a great many, needs no words; it is counted anyway."""
+        if self.exam.wants(rule):
+            return False
+        if RULES[rule].kind == REJECT:
+            self.broken.add(rule)
+        return True
 
     def header(self) -> None:
         """Read the whole header, record by record as the text is read."""
