@@ -265,7 +265,7 @@ CASES = [
     Hostile("starts", lambda n: file(b"((id " * n), FEWER, "OCANNL-TXT-DEPTH"),
     Hostile("starts_in_comments", lambda n: file(b"((id #|" * n), BYTES // 70, SYNTAX),
     Hostile("starts_in_a_line", lambda n: file(b"((id ;" * n), BYTES // 60, SYNTAX),
-    Hostile("starts_in_strings", lambda n: file(b'((id "' * n), FEWER, "OCANNL-TXT-DEPTH"),
+    Hostile("starts_in_strings", lambda n: file(b'((id "' * n), 2 * FEWER, "OCANNL-TXT-DEPTH"),
     Hostile("starts_behind_drops", lambda n: file(b"((id #; " * n), FEWER, "OCANNL-TXT-DEPTH"),
     Hostile("trainings", lambda n: file(b"(training(" * n), FEWER, "OCANNL-TXT-DEPTH"),
     Hostile("starts_far_apart", lambda n: file((b"((" + b" " * 50) * n), FEWER, "OCANNL-TXT-DEPTH"),
