@@ -71,7 +71,24 @@ say "6. Save what survives"
 show ckptspec salvage "$DIR/broken.oam" "$DIR/salvaged.oam"
 cmp "$DIR/model.oam" "$DIR/salvaged.oam" && echo "the salvaged file is the original, byte for byte"
 
-say "7. Run the conformance suite: against the reference's command line as any decoder, then in this process"
+say "7. Another format: an OCANNL checkpoint, written and appended to by a program"
+python - "$DIR/nodes.ckpt" <<'PY'
+import sys
+
+import numpy as np
+
+from ckptspec import ocannl
+
+registry = ocannl.Registry()
+w = registry.create((2, 3), label=["w", "hidden"])
+b = registry.create((3,), label=["b"], precision="double")
+ctx = ocannl.Context({w: np.ones((2, 3), np.float32), b: np.zeros(3)}, registry=registry)
+ocannl.save(ctx, [w], sys.argv[1])
+ocannl.save(ctx, [b], sys.argv[1], appending=True)
+PY
+show ckptspec inspect "$DIR/nodes.ckpt"
+
+say "8. Run the conformance suite: against the reference's command line as any decoder, then in this process"
 show ckptspec conform --decoder "ckptspec decode --batch" --batch
 show ckptspec conform
 

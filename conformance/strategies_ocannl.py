@@ -348,7 +348,7 @@ def ocannl_layouts(draw: Any) -> tuple[Document, bytes, set[str]]:
     plain = draw(st.sampled_from([1.0, 0.95, 0.7, 0.5]))
     text = _blank(random, plain) + spell(random, tree, plain) + _blank(random, plain, last=True)
     if random.random() < 0.1:
-        text = random.choice([b"\v" + text, text + b"\r", b" \r" + text, text + b"\v "])
+        text = random.choice([b"\v" + text, text + b"\r", b" \r " + text, text + b"\v "])
         asked.add("OCANNL-TXT-BLANKS")
     return document, _framed(text + b" " * (-(_FRAME + len(text)) % document["alignment"]), data), asked
 

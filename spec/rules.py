@@ -419,13 +419,24 @@ _RULES: Final = [
     *_table(
         "frame",
         (OCANNL_VERSION,),
-        ("OCANNL-FRM-SHORT", REJECT, "A file MUST be at least as long as its header length."),
+        (
+            "OCANNL-FRM-SHORT",
+            REJECT,
+            "A file MUST be at least as long as its header length.",
+            {"reason": "Without it nobody knows where the header ends."},
+        ),
         (
             "OCANNL-FRM-LENGTH",
             REJECT,
             f"The header length MUST be at least 0 and at most {OCANNL_MAX_HEADER:,}.",
+            {"reason": "The bound keeps a damaged length from asking for memory that no header needs."},
         ),
-        ("OCANNL-FRM-RANGE", REJECT, "The header MUST lie within the file."),
+        (
+            "OCANNL-FRM-RANGE",
+            REJECT,
+            "The header MUST lie within the file.",
+            {"reason": "The rest of the header is missing."},
+        ),
         (
             "OCANNL-FRM-ALIGN",
             CANONICAL,
@@ -440,6 +451,7 @@ _RULES: Final = [
             "OCANNL-TXT-SYNTAX",
             REJECT,
             "The header MUST be exactly one S-expression, which blanks and comments may surround.",
+            {"reason": "Of a broken or doubled expression, two readers could take two parts."},
         ),
         (
             "OCANNL-TXT-DEPTH",
@@ -461,9 +473,24 @@ _RULES: Final = [
                 "error; other readers need not strip them.",
             },
         ),
-        ("OCANNL-REC-PAIRS", REJECT, "A record MUST be a list of (key value) pairs whose keys are atoms."),
-        ("OCANNL-REC-MISSING", REJECT, "A record MUST have all its mandatory pairs."),
-        ("OCANNL-REC-VALUE", REJECT, "A value MUST have the form that its key asks for."),
+        (
+            "OCANNL-REC-PAIRS",
+            REJECT,
+            "A record MUST be a list of (key value) pairs whose keys are atoms.",
+            {"reason": "What is no pair could hide a value from one reader and not from another."},
+        ),
+        (
+            "OCANNL-REC-MISSING",
+            REJECT,
+            "A record MUST have all its mandatory pairs.",
+            {"reason": "A default would be a guess; only the alignment has one, for older files."},
+        ),
+        (
+            "OCANNL-REC-VALUE",
+            REJECT,
+            "A value MUST have the form that its key asks for.",
+            {"reason": "A value of another form has no meaning here."},
+        ),
         (
             "OCANNL-REC-INTEGER",
             REJECT,
@@ -493,20 +520,31 @@ _RULES: Final = [
             "OCANNL-REC-ORDER",
             CANONICAL,
             "A writer MUST write the pairs of a record in the order of its table.",
-            {"upstream": _UPSTREAM_TAKES},
+            {
+                "upstream": _UPSTREAM_TAKES,
+                "reason": "Values are the same in any order; one order makes files comparable.",
+            },
         ),
         (
             "OCANNL-REC-SPELLING",
             CANONICAL,
             "A writer MUST write integers in plain decimal and floats in their shortest form of 15 or 17 digits.",
-            {"upstream": "OCANNL's reader takes every form that OCaml reads."},
+            {
+                "upstream": "OCANNL's reader takes every form that OCaml reads.",
+                "reason": "Values are the same however they are spelled; one spelling makes files comparable.",
+            },
         ),
     ),
     *_table(
         "header",
         (OCANNL_VERSION,),
-        ("OCANNL-HDR-VERSION", REJECT, f"The version MUST be {OCANNL_VERSION}."),
-        ("OCANNL-HDR-ALIGN", REJECT, "The alignment MUST be at least 1."),
+        (
+            "OCANNL-HDR-VERSION",
+            REJECT,
+            f"The version MUST be {OCANNL_VERSION}.",
+            {"reason": "What another version means is not known."},
+        ),
+        ("OCANNL-HDR-ALIGN", REJECT, "The alignment MUST be at least 1.", {"reason": "There are no multiples of 0."}),
         (
             "OCANNL-HDR-ALIGNMAX",
             REJECT,
@@ -520,7 +558,10 @@ _RULES: Final = [
             "OCANNL-HDR-OLD",
             CANONICAL,
             "A writer MUST write the alignment, also if it is 1.",
-            {"upstream": "OCANNL's reader takes a header without one, as older versions wrote it, for alignment 1."},
+            {
+                "upstream": "OCANNL's reader takes a header without one, as older versions wrote it, for alignment 1.",
+                "reason": "Readers then need no default.",
+            },
         ),
     ),
     *_table(
@@ -532,7 +573,12 @@ _RULES: Final = [
             "An id MUST NOT be negative.",
             {"upstream": _UPSTREAM_TAKES, "reason": "Ids are counted up from 0; a reader without a sign would err."},
         ),
-        ("OCANNL-TEN-PREC", REJECT, "The precision MUST be one of the known names."),
+        (
+            "OCANNL-TEN-PREC",
+            REJECT,
+            "The precision MUST be one of the known names.",
+            {"reason": "The size of the elements would be a guess."},
+        ),
         (
             "OCANNL-TEN-DIM",
             REJECT,
@@ -608,6 +654,7 @@ _RULES: Final = [
             "OCANNL-TEN-RANGE",
             REJECT,
             "A payload MUST lie within the data section, also when it has no bytes.",
+            {"reason": "The payload, or a part of it, is missing."},
         ),
         (
             "OCANNL-TEN-DUP",
@@ -629,7 +676,10 @@ _RULES: Final = [
             "OCANNL-TEN-LEGACY",
             CANONICAL,
             f"A writer MUST spell the default namespace {OCANNL_NAMESPACE}.",
-            {"upstream": "OCANNL's reader takes the empty atom, from before there were namespaces, for it."},
+            {
+                "upstream": "OCANNL's reader takes the empty atom, from before there were namespaces, for it.",
+                "reason": "One spelling makes files comparable.",
+            },
         ),
     ),
     *_table(
@@ -645,26 +695,32 @@ _RULES: Final = [
             "OCANNL-DAT-ORDER",
             CANONICAL,
             "A writer MUST place the payloads in the order of the header.",
-            {"upstream": _UPSTREAM_TAKES},
+            {
+                "upstream": _UPSTREAM_TAKES,
+                "reason": "Values are the same in any order; in this one a reader goes through the file once.",
+            },
         ),
         (
             "OCANNL-DAT-GAP",
             CANONICAL,
             "A writer MUST place each payload at the first multiple of the alignment that follows the payload before "
             "it in the file.",
-            {"upstream": _UPSTREAM_TAKES},
+            {"upstream": _UPSTREAM_TAKES, "reason": "A larger gap only takes room; readers go by the offsets."},
         ),
         (
             "OCANNL-DAT-ZERO",
             CANONICAL,
             "A writer MUST fill the gaps between payloads with zeros.",
-            {"upstream": _UPSTREAM_TAKES},
+            {
+                "upstream": _UPSTREAM_TAKES,
+                "reason": "No reader looks there; other bytes could carry what nobody meant to publish.",
+            },
         ),
         (
             "OCANNL-DAT-TRAILING",
             CANONICAL,
             "A writer MUST end the file with the last payload.",
-            {"upstream": _UPSTREAM_TAKES},
+            {"upstream": _UPSTREAM_TAKES, "reason": "No reader looks there."},
         ),
     ),
     *_table(
@@ -719,7 +775,7 @@ _RULES: Final = [
             "OCANNL-TRN-LEGACY",
             CANONICAL,
             f"A writer MUST spell the default namespace {OCANNL_NAMESPACE} in the state too.",
-            {"upstream": _OURS},
+            {"upstream": _OURS, "reason": "As for tensors."},
         ),
     ),
     *_table(
@@ -729,7 +785,10 @@ _RULES: Final = [
             "OCANNL-TEN-VOID",
             NOTE,
             "A tensor SHOULD have elements of some size.",
-            {"upstream": "OCANNL reads the header of a file with a void tensor, but cannot load the tensor."},
+            {
+                "upstream": "OCANNL reads the header of a file with a void tensor, but cannot load the tensor.",
+                "reason": "A void tensor holds nothing that could be restored.",
+            },
         ),
         (
             "OCANNL-TEN-MAP",

@@ -15,13 +15,13 @@ import numpy as np
 
 from ... import __version__
 from ...terminal import columns
-from . import hashing, index, loading, opening, saving, start
+from . import hashing, index, loading, ocannl, opening, saving, start
 from .plot import draw
 from .timing import Row
 
 __all__ = ["main"]
 
-GROUPS = ("start", "index", "open", "hash", "load", "save")
+GROUPS = ("start", "index", "open", "hash", "load", "save", "ocannl")
 SIZES = {"1 MB": 1 << 20, "100 MB": 100 << 20, "1 GB": 1 << 30, "4 GB": 1 << 32}
 
 
@@ -38,6 +38,8 @@ def _measure(groups: list[str], directory: Path, sizes: dict[str, int]) -> Itera
         yield from loading.rows(directory, sizes)
     if "save" in groups:
         yield from saving.rows(directory, sizes)
+    if "ocannl" in groups:
+        yield from ocannl.rows(directory, {name: sizes[name] for name in ("1 MB", "1 GB") if name in sizes})
 
 
 def _line(row: Row) -> list[str]:

@@ -14,7 +14,7 @@ from .files import arrays_of, big_model, model_file
 from .loading import growth
 from .timing import Row, in_turns, peak_memory
 
-__all__ = ["rows"]
+__all__ = ["plain_copy", "rows"]
 
 _PIECE = 8 << 20
 
@@ -28,7 +28,8 @@ work = lambda: ckptspec.save(sys.argv[2], model)
 """
 
 
-def _copy(source: Path, target: Path) -> None:
+def plain_copy(source: Path, target: Path) -> None:
+    """Copy a file and flush the copy to disk, under a temporary name until it is there."""
     with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         view = memoryview(mapped)
         fd = os.open(f"{target}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -50,7 +51,7 @@ def rows(directory: Path, sizes: dict[str, int]) -> Iterator[Row]:
         model = big_model(size)
         tasks: dict[str, Callable[[], object]] = {
             "save": functools.partial(save, target, model),
-            "plain copy": functools.partial(_copy, path, directory / "copied.oam"),
+            "plain copy": functools.partial(plain_copy, path, directory / "copied.oam"),
         }
         if importlib.util.find_spec("safetensors"):
             from safetensors.numpy import save_file

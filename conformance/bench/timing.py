@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Row", "anonymous_memory", "command_seconds", "in_turns", "peak_memory"]
+__all__ = ["Row", "anonymous_memory", "command_seconds", "in_turns", "peak_memory", "resident_memory"]
 
 RUNS = 7
 
@@ -67,8 +67,17 @@ def command_seconds(commands: dict[str, Sequence[str]], runs: int = 15) -> dict[
 
 def anonymous_memory() -> int:
     """Return the bytes of anonymous memory that this process holds; mapped files are not counted. Linux only."""
+    return _status("RssAnon:")
+
+
+def resident_memory() -> int:
+    """Return the bytes of memory that this process holds, touched pages of mapped files included. Linux only."""
+    return _status("VmRSS:")
+
+
+def _status(key: str) -> int:
     for line in Path("/proc/self/status").read_text("ascii").splitlines():
-        if line.startswith("RssAnon:"):
+        if line.startswith(key):
             return int(line.split()[1]) * 1024
     return 0
 

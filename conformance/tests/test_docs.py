@@ -133,7 +133,7 @@ def test_examples_of_a_format(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 def demo_files() -> None:
     """Make model.oam and broken.oam as ``make demo`` does."""
     script = (ROOT / "conformance" / "demo.sh").read_text("utf-8")
-    writes, breaks = re.findall(r"<<'PY'\n(.*?)^PY$", script, re.MULTILINE | re.DOTALL)
+    writes, breaks, *_ = re.findall(r"<<'PY'\n(.*?)^PY$", script, re.MULTILINE | re.DOTALL)
     for source, arguments in ((writes, ["model.oam"]), (breaks, ["model.oam", "broken.oam"])):
         subprocess.run([sys.executable, "-", *arguments], input=source, text=True, check=True, capture_output=True)
 

@@ -38,6 +38,18 @@ class Examination:
         """Whether canonical findings and notes are wanted."""
         return self.report is not None
 
+    def wants(self, rule: str) -> bool:
+        """Say whether a finding of this rule would be kept; if not, nobody needs to know its place."""
+        from .spec.rules import REJECT, RULES
+
+        kind = RULES[rule].kind
+        if self.report is None:
+            return kind == REJECT
+        if self._counts[kind] < MAX_FINDINGS:
+            return True
+        self.report.truncated = True
+        return False
+
     def emit(
         self, rule: str, offset: int, length: int, path: str, found: object, expected: object, hint: str = ""
     ) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "format_of",
     "module_for",
     "module_of",
+    "raise_if_foreign",
     "recognise",
     "report_on",
     "unrecognised",
@@ -85,6 +86,26 @@ def unrecognised(source: Source) -> Finding:
         found=describe(bytes(source.read(0, min(_HEAD, source.size))), source.size),
         expected=f"a file of the format {' or '.join(FORMATS)}",
     )
+
+
+def raise_if_foreign(source: Source, format: str) -> None:
+    """Raise FormatError if a source that was refused as a file of a format is no file of that format at all."""
+    from .findings import Finding
+
+    known = recognise(source)
+    if known == format:
+        return
+    finding = unrecognised(source)
+    if known is not None:
+        finding = Finding(
+            rule=finding.rule,
+            offset=0,
+            length=finding.length,
+            path="",
+            found=f"a file of another format: {FORMATS[known]}",
+            expected=FORMATS[format],
+        )
+    raise FormatError(finding, source.name) from None
 
 
 def format_of(source: Source) -> str:

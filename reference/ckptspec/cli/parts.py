@@ -90,7 +90,7 @@ def _ocannl_row(item: dict[str, Any]) -> list[str]:
         " ".join(item["label"] or ()) + ("" if item["accepted"] else "  (refused)"),
         _plain(item["precision"]),
         dims,
-        "" if padding is None else f"{margins} of {padding['neutral']}",
+        "" if padding is None else f"{margins} of {_plain(padding['neutral'])}",
         _plain(item["offset"]),
         _plain(item["size"]),
     ]

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from .. import load, oam, safetensors, save
+from ..findings import Report
 from ..formats import format_of, module_of
 from ..progress import meter
 from ..terminal import Style, columns
@@ -44,7 +45,7 @@ def salvage(args: argparse.Namespace) -> int:
         return 0
     name = printable(args.target)
     if report.ok:
-        print(f"{name}: written; nothing was damaged")
+        print(f"{name}: written; nothing was damaged{_left_out(report)}")
         return 0
     print(f"{name}: written; of its parts {', '.join(f'{states[key]} {key}' for key in states)}")
     rows = [
@@ -62,6 +63,16 @@ def salvage(args: argparse.Namespace) -> int:
             Style(sys.stdout).dim("  unverified: readable, but a byte of its section is wrong, and none can say which")
         )
     return 0
+
+
+def _left_out(report: Report) -> str:
+    """Return what of a good file is not in the new one, since readers ignore it."""
+    ignored = [item for item in report.findings if item.rule.endswith(("-UNKNOWN", "-REPEATED"))]
+    if not ignored:
+        return ""
+    told = ", ".join(f"{item.path}: {item.found}" for item in ignored[:5])
+    more = f" and {len(ignored) - 5} more" if len(ignored) > 5 else ""
+    return f"; left out was what readers ignore: {told}{more}"
 
 
 def canonicalize(args: argparse.Namespace) -> int:

@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 _FIRST_PART = 400  # bytes in which a header's first words are looked for, should its beginning be damaged
+_WORDS = (b"(version", b"(tensors", b"(alignment", b"(byte_length")
 _LATE = ("IngestionCounts", "ingestion_counts", "load", "reset_ingestion_counts", "restore", "save", "settings")
 
 
@@ -77,9 +78,12 @@ def recognises(head: bytes, size: int) -> bool:
     if len(head) < FRAME_SIZE:
         return False
     text = head[FRAME_SIZE:].lstrip(b" \t\n\v\f\r")
-    if any(key in text[:_FIRST_PART] for key in (b"(version", b"(tensors", b"(alignment", b"(byte_length")):
-        return head[8:9] != b"{"  # else it is a safetensors file with such words in it
     length = parse_frame(head)
+    plausible = 0 < length <= OCANNL_MAX_HEADER or text.startswith(b"((")
+    if plausible and any(
+        key in text[:_FIRST_PART] for key in (b"(version", b"(tensors", b"(alignment", b"(byte_length")
+    ):
+        return head[8:9] != b"{"  # else it is a safetensors file with such words in it
     # A header may begin with more blanks than recognition looks at.
     return 0 < length <= OCANNL_MAX_HEADER and text[:1] in (b"(", b";", b"#", b"")
 
@@ -191,7 +195,7 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[Checkpoint, list
 
     report, anatomy = _examined(source)
     checkpoint, survivors = (None, []) if anatomy is None else rescue(source, anatomy, intact_only)
-    if checkpoint is None:
+    if checkpoint is None or (not checkpoint.tensors and any(item.state == "lost" for item in survivors)):
         assert report.first is not None
         raise FormatError(report.first, source.name)
     return checkpoint, survivors, report

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..errors import ArgumentError
-from ..spec.schema import OCANNL_ALIGNMENT, OCANNL_SEEDS_VERSION, OCANNL_VERSION
+from ..spec.schema import OCANNL_ALIGNMENT, OCANNL_NAMESPACE, OCANNL_SEEDS_VERSION, OCANNL_VERSION
 from ..text import show
 from ._layout import margin
 from ._nodes import Array, Atom, TensorNode, atom
@@ -105,7 +105,8 @@ class Checkpoint:
     """An OCANNL checkpoint: tensors in the file's order, the alignment of their payloads, the training record if any.
 
     ``checkpoint["ocannl", 3]`` is the value of that tensor as a numpy array, ``checkpoint[3]`` that of the default
-    namespace. What was read from a file is a read-only view of it, wherever no padding has to be put around it.
+    namespace; iteration gives the pairs of namespace and id. What was read from a file is a read-only view of it,
+    wherever no padding has to be put around it.
     """
 
     tensors: Sequence[Tensor] = ()
@@ -121,13 +122,22 @@ class Checkpoint:
         return self.tensors[self._index[atom(namespace, "namespace"), id]]
 
     def __getitem__(self, key: int | tuple[Atom, int]) -> Array:
-        from ..spec.schema import OCANNL_NAMESPACE
-
-        if isinstance(key, int):
-            key = (OCANNL_NAMESPACE, key)
+        if isinstance(key, (int, np.integer)):
+            key = (OCANNL_NAMESPACE, int(key))
         if not isinstance(key, tuple) or len(key) != 2:
             raise ArgumentError(f"found {show(key)}, expected an id, or a namespace and an id", "key")
         return self.find(*key).value()
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            pair: Any = (OCANNL_NAMESPACE, key) if isinstance(key, (int, np.integer)) else key
+            self.find(*pair)
+        except (KeyError, TypeError, ArgumentError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[tuple[Atom, int]]:
+        return (tensor.node.key for tensor in self.tensors)
 
     def __len__(self) -> int:
         return len(self.tensors)

@@ -18,7 +18,7 @@ from ..text import count
 from ._anatomy import FRAME_SIZE, Anatomy, Entry
 from ._header import read_header
 from ._layout import margin
-from ._nodes import atom, named
+from ._nodes import atom, named, said
 from ._places import Places
 
 __all__ = ["examine", "holes", "parse_frame"]
@@ -88,9 +88,13 @@ class _Whole:
 
     def emit(self, rule: str, row: int, key: str, found: object, expected: object) -> None:
         anatomy = self.anatomy
-        if not self.exam.thorough and not rule.startswith(("OCANNL-TEN-DUP", "OCANNL-TEN-OVERLAP")):
+        if not self.exam.wants(rule):
             return
-        self.exam.emit(rule, *anatomy.places.of((*anatomy.tensors, row), key), f"tensors[{row}].{key}", found, expected)
+        entry, hint = anatomy.entries[row], ""
+        if entry.namespace is not None and entry.id is not None:
+            hint = said((entry.namespace, entry.id), entry.label or ())
+        place = anatomy.places.of((*anatomy.tensors, row), key)
+        self.exam.emit(rule, *place, f"tensors[{row}].{key}", found, expected, hint)
 
     def check(self) -> None:
         self._duplicates()
@@ -127,8 +131,9 @@ class _Whole:
             return
         starts, ends = self.starts[full], self.ends[full]
         reach = np.maximum.accumulate(ends)
+        farthest = np.maximum.accumulate(np.where(ends == reach, np.arange(len(ends)), 0))
         for at in (np.flatnonzero(starts[1:] < reach[:-1]) + 1).tolist():
-            other = int(np.argmax(ends[:at])) if ends[at - 1] != reach[at - 1] else at - 1
+            other = int(farthest[at - 1])
             row, before = self.rows[int(full[at])], self.rows[int(full[other])]
             found = f"bytes {int(starts[at])} to {int(ends[at])}"
             expected = f"none of tensors[{before}], bytes {int(starts[other])} to {int(ends[other])}"
@@ -143,8 +148,10 @@ class _Whole:
         for index, key in enumerate(training.state):
             if key not in there:
                 where = f"training.state[{index}]"
-                place = self.anatomy.places.of(self.anatomy.record, "state", index)
                 training.bad |= {"OCANNL-TRN-ABSENT"}
+                if not self.exam.wants("OCANNL-TRN-ABSENT"):
+                    continue
+                place = self.anatomy.places.of(self.anatomy.record, "state", index)
                 name = named((atom(key[0], ""), key[1]))
                 self.exam.emit("OCANNL-TRN-ABSENT", *place, where, name, "a tensor of this file")
         beyond = len(there - set(training.state))

@@ -21,7 +21,6 @@ from ..spec.schema import (
     OCANNL_MAX_DEPTH,
     OCANNL_RECORDS,
     OCANNL_SEEDS_VERSION,
-    OCANNL_TENSOR,
     OCANNL_TRAINING_VERSIONS,
     OCANNL_VERSION,
     VALUE_KINDS,
@@ -29,6 +28,7 @@ from ..spec.schema import (
 from ..text import count, show
 from ._anatomy import DEFAULT, FRAME_SIZE, PRECISIONS, Anatomy, Entry, Training
 from ._layout import Broken, measure
+from ._nodes import atom, named, said
 from ._places import Nowhere, Places
 from ._values import ValueReader, form_of
 
@@ -84,38 +84,53 @@ def _plain_padding(value: Any) -> Any:
     return tuple([(_plain_int(left), _plain_int(right)) for left, right in axes]), number
 
 
-_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
-    "int": _plain_int,
-    "atom": _plain_atom,
-    "atoms": _plain_atoms,
-    "ints": _plain_ints,
-    "precision": PRECISIONS.__getitem__,
-    "padding": _plain_padding,
-}
-_PLAIN_TENSOR: Final = tuple(_PLAIN[key.kind] for key in OCANNL_TENSOR)
+_PLAIN_SHAPE: Final = (PRECISIONS.__getitem__, _plain_ints, _plain_padding)
+_SHAPES: Final = 256  # that many are remembered
+if _TENSOR_KEYS != (b"id", b"namespace", b"label", b"prec", b"dims", b"padding", b"offset", b"byte_length"):
+    raise AssertionError("the plain way does not follow the schema")
 
 
-def _plain_entry(record: Any, room: int, legacy: bool) -> Entry | None:
-    """Return a record that is spelled plainly and breaks no rule of its own, else None.
+class _PlainReader:
+    """Reads records that are spelled plainly and break no rule of their own, and remembers the shapes that it met.
 
     ``room`` is the size of the data section in bytes, ``legacy`` whether an empty namespace may pass without a word.
     """
-    try:
-        pairs = dict(record)
-        if tuple(pairs) != _TENSOR_KEYS or len(record) != len(_TENSOR_KEYS):
-            return None
-        entry = Entry(*[read(value) for read, value in zip(_PLAIN_TENSOR, pairs.values(), strict=True)])
-        size = entry.prec.size  # type: ignore[union-attr]
-        entry.stored, needed = measure(size, entry.dims, entry.padding[0] if entry.padding else None)  # type: ignore[arg-type]
-        if needed != entry.byte_length or entry.offset + needed > room:  # type: ignore[operator]
-            return None
-        if not entry.namespace:
-            if not legacy:
+
+    def __init__(self, room: int, legacy: bool) -> None:
+        self._room = room
+        self._legacy = legacy
+        self._shapes: dict[tuple[Sexp, ...], tuple[Any, ...]] = {}  # from precision, extents and padding
+
+    def entry(self, record: Any) -> Entry | None:
+        """Return the tensor of a record, or None if something is not plain."""
+        try:
+            keys, values = zip(*record, strict=True)
+            if keys != _TENSOR_KEYS:
                 return None
-            entry.namespace = DEFAULT
-    except (ValueError, TypeError, LookupError, AttributeError, Broken):
-        return None
-    return entry
+            number, namespace, label, prec, dims, padding, offset, length = values
+            start, needed = _plain_int(offset), _plain_int(length)
+            shape = self._shapes.get((prec, dims, padding))
+            if shape is None:
+                shape = self._shape(prec, dims, padding)
+            scalar, extents, margins, stored, size = shape
+            if needed != size or start + size > self._room or type(namespace) is not bytes:
+                return None
+            if not namespace:
+                if not self._legacy:
+                    return None
+                namespace = DEFAULT
+            words = _plain_atoms(label)
+            return Entry(_plain_int(number), namespace, words, scalar, extents, margins, start, size, stored)
+        except (ValueError, TypeError, LookupError, AttributeError, Broken):
+            return None
+
+    def _shape(self, *values: Any) -> tuple[Any, ...]:
+        """Return precision, extents, padding, the extents that are stored, and the bytes that they take."""
+        prec, dims, padding = (read(value) for read, value in zip(_PLAIN_SHAPE, values, strict=True))
+        shape = (prec, dims, padding, *measure(prec.size, dims, padding[0] if padding else None))
+        if len(self._shapes) < _SHAPES:
+            self._shapes[values] = shape
+        return shape
 
 
 # ------------------------------------------------------------------------------------------------------- the whole way
@@ -157,10 +172,16 @@ class _Record:
         """Read the pair at an index."""
         emit, at = self.reading.emit, (*self.path, index)
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], bytes):
+            if self.reading.silent("OCANNL-REC-PAIRS"):
+                if not self.path:  # so much of it is no header that the rest is not read
+                    raise Stop
+                return
             emit("OCANNL-REC-PAIRS", at, f"{self.name}[{index}]", form_of(pair), "a (key value) pair")
             return
         key = self.keys.get(pair[0])
         if key is None:
+            if self.reading.silent("OCANNL-REC-UNKNOWN"):
+                return
             emit("OCANNL-REC-UNKNOWN", at, self.name, f"the key {show(pair[0])}", "none but the known ones")
             return
         name = f"{self.name}.{key.name}"
@@ -194,16 +215,26 @@ class _Reading(ValueReader):
         self.exam = exam
         self.anatomy = anatomy
         self.room = anatomy.size - anatomy.data  # bytes of the data section
+        self.plain = _PlainReader(self.room, not exam.thorough)
         self.broken: set[str] = set()  # reject rules that were broken since somebody emptied it
+        self.current: Sexp | None = None  # the tensor record that is being read
 
     def emit(
         self, rule: str, path: tuple[int, ...], name: str, found: object, expected: object, hint: str = ""
     ) -> None:
         if RULES[rule].kind == REJECT:
             self.broken.add(rule)
-        elif not self.exam.thorough:
-            return
-        self.exam.emit(rule, *self.anatomy.places.find(path), name, found, expected, hint)
+        if self.exam.wants(rule):
+            hint = " ".join(filter(None, (hint, _whose(self.current))))
+            self.exam.emit(rule, *self.anatomy.places.find(path), name, found, expected, hint)
+
+    def silent(self, rule: str) -> bool:
+        """Say whether a break of a rule, of which there may be a great many, needs no words; it is counted anyway."""
+        if self.exam.wants(rule):
+            return False
+        if RULES[rule].kind == REJECT:
+            self.broken.add(rule)
+        return True
 
     def header(self) -> None:
         """Read the whole header, record by record as the text is read."""
@@ -307,7 +338,7 @@ class _Reading(ValueReader):
 
     def _tensor(self, record: Sexp, path: tuple[int, ...]) -> None:
         entries = self.anatomy.entries
-        entry = _plain_entry(record, self.room, not self.exam.thorough)
+        entry = self.plain.entry(record)
         row = len(entries)
         entries.append(self._entry(record, (*path, row), row) if entry is None else entry)
 
@@ -315,6 +346,7 @@ class _Reading(ValueReader):
         """Read a tensor record of which something is not plain."""
         name = f"tensors[{row}]"
         self.broken = set()
+        self.current = record
         entry = Entry(**self.record("tensor", record, path, name))
 
         def emit(rule: str, where: tuple[str | int, ...], found: object, expected: object, hint: str = "") -> None:
@@ -330,6 +362,7 @@ class _Reading(ValueReader):
         if entry.offset is not None and entry.byte_length is not None:
             self._range(entry, entry.offset, entry.byte_length, emit)
         entry.bad = frozenset(self.broken)
+        self.current = None
         return entry
 
     def _measured(self, entry: Entry, emit: Callable[..., None]) -> int | None:
@@ -365,8 +398,12 @@ class _Reading(ValueReader):
         training = Training(**self.record("training", value, path, "training"))
         self.anatomy.training, self.anatomy.record = training, path
 
+        paths: dict[str, tuple[int, ...]] = {}
+
         def at(key: str, *more: int) -> tuple[int, ...]:
-            return (*path, *_path_of(value, key), *more)
+            if key not in paths:
+                paths[key] = _path_of(value, key)
+            return (*path, *paths[key], *more)
 
         if training.version is not None and training.version not in OCANNL_TRAINING_VERSIONS:
             known = " or ".join(map(str, OCANNL_TRAINING_VERSIONS))
@@ -397,17 +434,17 @@ class _Reading(ValueReader):
     ) -> None:
         if not state:
             self.emit("OCANNL-TRN-EMPTY", at("state"), "training.state", "no tensor", "at least one")
-        named: dict[tuple[bytes, int], int] = {}
+        seen: dict[tuple[bytes, int], int] = {}
         for index, (namespace, number) in enumerate(state):
             where = f"training.state[{index}]"
             if not namespace:
                 found = "the empty atom"
                 self.emit("OCANNL-TRN-LEGACY", at("state", index, 0), where, found, DEFAULT.decode())
             key = (namespace or DEFAULT, number)
-            if key in named:
-                found = f"({show(key[0])} {number}) again"
-                self.emit("OCANNL-TRN-DUP", at("state", index), where, found, f"it once, as at {named[key]}")
-            named.setdefault(key, index)
+            if key in seen:
+                found = f"{named((atom(key[0], ''), number))} again"
+                self.emit("OCANNL-TRN-DUP", at("state", index), where, found, f"it once, as at {seen[key]}")
+            seen.setdefault(key, index)
         training.state = tuple((namespace or DEFAULT, number) for namespace, number in state)
 
 
@@ -422,3 +459,20 @@ def _path_of(record: Any, key: str) -> tuple[int, ...]:
         ),
         (),
     )
+
+
+def _whose(record: Any) -> str:
+    """Say which tensor a record is about, if it can be told."""
+    if not isinstance(record, tuple):
+        return ""
+    pairs = {pair[0]: pair[1] for pair in reversed(record) if isinstance(pair, tuple) and len(pair) == 2}
+    namespace, number, label = (pairs.get(key) for key in (b"namespace", b"id", b"label"))
+    if (
+        not isinstance(namespace, bytes)
+        or not isinstance(number, bytes)
+        or not number.isdigit()
+        or len(number) > _DIGITS
+    ):
+        return ""
+    words = [word for word in label if isinstance(word, bytes)] if isinstance(label, tuple) else []
+    return said((namespace or DEFAULT, int(number)), words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from ..arrays import as_array
 from ..errors import ArgumentError
 from ..spec.dtypes import OCANNL_PRECISIONS, ScalarType, numpy_type
 from ..spec.schema import OCANNL_INT_MAX, OCANNL_NAMESPACE
-from ..text import printable, show
+from ..text import printable, shorten, show
 from ._layout import Broken, host_shape, measure
 
 __all__ = ["Atom", "Context", "Padding", "Registry", "TensorNode", "atom", "named", "raw"]
@@ -54,16 +55,21 @@ def shown(value: Atom) -> str:
 
 def named(key: Key, label: Iterable[Atom] = ()) -> str:
     """Return what messages call a tensor: ``tensor ocannl:3 'w hidden'``."""
-    words = " ".join(shown(word) for word in label)
+    words = " ".join(shown(word) for word in itertools.islice(label, 100))
     return f"tensor {shown(key[0])}:{key[1]}" + (f" '{words}'" if words else "")
 
 
-def whole(value: Any, path: str, least: int = 0) -> int:
-    """Return an integer of 63 bits that is not below ``least``. Raises ArgumentError."""
+def said(key: tuple[bytes, int], label: Iterable[bytes]) -> str:
+    """Return a sentence for a finding about a tensor's record: which tensor it is."""
+    return f"This is {shorten(named((atom(key[0], ''), key[1]), [atom(word, '') for word in label]), 200)}."
+
+
+def whole(value: Any, path: str, least: int = 0, most: int = OCANNL_INT_MAX) -> int:
+    """Return an integer of ``least`` to ``most`` (the largest of 63 bits, unless told otherwise), or ArgumentError."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise ArgumentError(f"found {show(value)}, expected an integer", path)
-    if not least <= value <= OCANNL_INT_MAX:
-        raise ArgumentError(f"found {show(int(value))}, expected {least} to {OCANNL_INT_MAX}", path)
+    if not least <= value <= most:
+        raise ArgumentError(f"found {show(int(value))}, expected {least} to {most}", path)
     return int(value)
 
 

@@ -13,14 +13,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, FormatError
+from ..formats import raise_if_foreign
 from ..publish import publishing
 from ..source import FileSource, Source
 from ..spec.schema import OCANNL_ALIGNMENT
 from ..text import printable, show
 from ._anatomy import Anatomy
 from ._checkpoint import Tensor, TrainingRecord
-from ._nodes import Array, Atom, Context, TensorNode, atom, raw
+from ._nodes import Array, Atom, Context, TensorNode, atom, named, raw
 from ._read import anatomy_of, node_of, record_of
 from ._write import Item, array_item, plan, write
 
@@ -92,10 +93,11 @@ def save(
     """Write the current values of nodes to a checkpoint, atomically.
 
     With ``appending``, tensors of an existing file that are not among the nodes are kept, before the nodes' and in
-    the file's order, and so is its training record. Arrays are fetched from the context one by one while the file is
-    written, in the order of ``nodes``; sets are written in the order of namespace and id. Whatever fails, the old file
-    stays as it was. Raises ArgumentError for a node without a value or one that a checkpoint cannot hold, FormatError
-    if the file to append to must be refused, OSError if the system will not write.
+    the file's order, and so is its training record, unless a tensor of its state would be replaced: that is refused.
+    Arrays are fetched from the context one by one while the file is written, in the order of ``nodes``; sets are
+    written in the order of namespace and id. Whatever fails, the old file stays as it was. Raises ArgumentError for a
+    node without a value or one that a checkpoint cannot hold, FormatError if the file to append to must be refused,
+    OSError if the system will not write.
     """
     save_nodes(ctx, nodes, path, appending=appending, alignment=alignment)
 
@@ -122,7 +124,7 @@ def save_nodes(
                 old = stack.enter_context(opened(path))
                 replaced = {node.key for node in chosen}
                 items = [item for item in old.items() if item.node.key not in replaced]
-                training = old.training if training is None else training
+                training = old.kept_training(replaced) if training is None else training
         items += [array_item(node, lambda node=node: ctx[node]) for node in chosen]  # type: ignore[misc]
         planned = plan(items, alignment, training)
         with publishing(path) as draft:
@@ -179,6 +181,16 @@ class Opened:
             offset, size = self._place(row)
             made.append(Item(node, lambda offset=offset, size=size: self._source.blocks(offset, size)))  # type: ignore[misc]
         return made
+
+    def kept_training(self, replaced: set[tuple[Atom, int]]) -> TrainingRecord | None:
+        """Return the training record for a file with some tensors replaced; ArgumentError if they are of its state."""
+        if self.training is None:
+            return None
+        lost = [named(key) for key in self.training.state if key in replaced]
+        if lost:
+            told = "its training record would go with other values; ckptspec.ocannl.training.save writes both"
+            raise ArgumentError(f"would replace {_listed(lost)} of the state of a training run: {told}", self.name)
+        return self.training
 
     def nodes(self) -> list[TensorNode]:
         """Return the description of each tensor, in the file's order."""
@@ -257,7 +269,12 @@ def _described(value: Any) -> str:
 def opened(path: str | os.PathLike[str]) -> Iterator[Opened]:
     """Open a checkpoint file and read its header; FormatError if a reader must refuse it."""
     with FileSource(path) as source:
-        yield Opened(source, anatomy_of(source))
+        try:
+            anatomy = anatomy_of(source)
+        except FormatError:
+            raise_if_foreign(source, "ocannl")
+            raise
+        yield Opened(source, anatomy)
 
 
 _PREFIX: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from .. import sexp
 from ..regions import Region
 from ..spec.layout import fields
-from ..spec.schema import OCANNL_HEADER, OcannlFrame
+from ..spec.schema import OCANNL_RECORDS, OcannlFrame
 from ..text import printable, shorten
 from ._anatomy import FRAME_SIZE, Anatomy, Entry
 from ._nodes import atom, named
 
 __all__ = ["entry_name", "regions"]
 
-_DOCS = {key.name: key.doc for key in OCANNL_HEADER}
+_DOCS: Final = {kind: {key.name: key.doc for key in table} for kind, table in OCANNL_RECORDS.items()}
+_LEVELS: Final = 5  # below the header: its pairs, the list of records, a record, its pairs, their keys
 
 
 def entry_name(entry: Entry, row: int) -> str:
@@ -63,9 +65,10 @@ def _syntax(start: int, end: int) -> Iterator[Region]:
 
 
 def _records(anatomy: Anatomy) -> Iterator[Region]:
+    """Yield a region for each (key value) pair of the header and of the records in it."""
     base, text = anatomy.places.base, anatomy.places.text
     try:
-        root = sexp.outline(text, 3)
+        root = sexp.outline(text, _LEVELS)
     except sexp.SexpError:
         yield from _rest(FRAME_SIZE, anatomy.data, "header", "The header's text, which is no S-expression.")
         return
@@ -77,20 +80,33 @@ def _records(anatomy: Anatomy) -> Iterator[Region]:
             offset=base + node.start, size=size, path=path, type=f"char[{size}]", kind="text", value=value, doc=doc
         )
 
+    def record(node: sexp.Node, kind: str, path: str) -> Iterator[Region]:
+        docs = _DOCS[kind]
+        for index, pair in enumerate(node.value if isinstance(node.value, tuple) else ()):
+            key = _key(pair)
+            known = key is not None and key in docs
+            name = f"{path}.{key}" if known else f"{path}[{index}]"
+            inner = pair.at(1) if key is not None else pair
+            if kind == "header" and key in ("tensors", "training") and isinstance(inner.value, tuple):
+                if key == "training":
+                    yield from record(inner, "training", "training")
+                for row, entry in enumerate(inner.value if key == "tensors" else ()):
+                    yield from record(entry, "tensor", f"tensors[{row}]")
+            else:
+                yield region(pair, name, docs[key] if key is not None and known else "A pair that readers ignore.")
+
     if isinstance(root.value, bytes):
         yield region(root, "header", "The header, which is no list.")
-        return
-    for index, pair in enumerate(root.value):
-        whole = isinstance(pair.value, tuple) and len(pair.value) == 2
-        key = pair.at(0).value if whole else None
-        records = pair.at(1).value if whole and anatomy.tensors == (index, 1) else b""
-        if isinstance(records, tuple):
-            for row, record in enumerate(records):
-                entry = anatomy.entries[row]
-                yield region(record, f"tensors[{row}]", f"The record of {entry_name(entry, row)}.")
-        else:
-            name = key.decode("utf-8", "replace") if isinstance(key, bytes) else ""
-            yield region(pair, f"header.{name}" if name in _DOCS else f"header[{index}]", _DOCS.get(name, ""))
+    else:
+        yield from record(root, "header", "header")
+
+
+def _key(pair: sexp.Node) -> str | None:
+    """Return the key of a pair, or None if it is no pair."""
+    if not isinstance(pair.value, tuple) or len(pair.value) != 2:
+        return None
+    key = pair.at(0).value
+    return key.decode("utf-8", "replace") if isinstance(key, bytes) else None
 
 
 def _payloads(anatomy: Anatomy) -> Iterator[Region]:

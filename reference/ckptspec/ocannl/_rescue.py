@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -36,13 +37,15 @@ __all__ = ["rescue"]
 
 _FIRST: Final = OCANNL_TENSOR[0].name.encode()
 _RECORD: Final = re.compile(rb"\(\s*\(\s*" + _FIRST + rb"\s")
+_PATIENCE: Final = 4  # times the text
+_LEAST_PATIENCE: Final = 1 << 20  # bytes
 _TRAINING: Final = re.compile(rb"\(\s*training\s*(?=\()")
 
 
 def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple[Checkpoint | None, list[Survivor]]:
     """Return a checkpoint of what can be read, and what became of each part; no checkpoint if nothing can."""
     survivors: list[Survivor] = []
-    if not anatomy.text or anatomy.syntax is not None:
+    if not anatomy.text or anatomy.syntax is not None or not anatomy.tensors:
         found = _recovered(source, anatomy)
         if found is None:
             return None, [_header("lost", "no tensor record can be read")]
@@ -117,11 +120,13 @@ def _read(source: Source, text: bytes, length: int) -> Anatomy | None:
 def _prefixes(text: bytes, start: re.Pattern[bytes], item: int) -> Iterator[Any]:
     """Yield the expressions that begin where a pattern matches and are whole; of ``item`` 1, the second of the pair."""
     at = 0
-    while (match := start.search(text, at)) is not None:
+    patience = _PATIENCE * len(text) + _LEAST_PATIENCE  # each start that leads nowhere may read on to the text's end
+    while patience > 0 and (match := start.search(text, at)) is not None:
         try:
             value, at = sexp.parse_prefix(text, match.start(), max_depth=OCANNL_MAX_DEPTH)
-        except sexp.SexpError:
+        except sexp.SexpError as error:
             at = match.start() + 1
+            patience -= (len(text) if "not closed" in error.message else error.offset) - at
             continue
         if item == 0:
             yield value
@@ -139,7 +144,15 @@ class _Rescue:
         self.intact_only = intact_only
         self.survivors: list[Survivor] = []
         self.taken: set[tuple[Atom, int]] = set()
-        self.next = 1 + max((entry.id for entry in anatomy.entries if entry.id is not None), default=-1)
+        keys = [(entry.namespace, entry.id) for entry in anatomy.entries]
+        self.doubled = {key for key, number in Counter(keys).items() if number > 1}
+        self.known: set[tuple[Atom, int]] = set()  # keys that stand in the file, once, for the tensor that has them
+        used = {entry.id for entry in anatomy.entries if entry.id is not None}
+        if anatomy.training is not None:  # no tensor must become part of the state because of an id that is made up
+            used |= {number for _, number in anatomy.training.state or ()}
+        least = 1 + max(used, default=-1)  # above all ids, as long as there are enough
+        least = least if least + len(anatomy.entries) <= OCANNL_INT_MAX else 0
+        self.free = (number for number in itertools.count(least) if number not in used)
 
     def say(self, what: str, path: str, name: str, state: str, reason: str = "") -> None:
         self.survivors.append(Survivor(what=what, path=path, name=name, state=state, reason=reason))
@@ -167,7 +180,7 @@ class _Rescue:
         number = entry.id
         if number is None or (namespace, number) in self.taken:
             why = "was taken" if number is not None else "could not be read"
-            number = self._free(namespace)
+            number = next(self.free)
             repairs.append(f"its id {why}, {number} was given")
         padding = None if axes is None else Padding(axes=axes, neutral=neutral)
         label = tuple(atom(word, "") for word in entry.label or ())
@@ -183,18 +196,11 @@ class _Rescue:
             self.say("tensor", path, name, "lost", "; ".join(repairs))
             return None
         self.taken.add(node.key)
+        if number == entry.id and entry.namespace is not None and (entry.namespace, entry.id) not in self.doubled:
+            self.known.add(node.key)
         self.say("tensor", path, name, "repaired" if repairs else "intact", "; ".join(repairs))
         start = self.anatomy.data + parts.offset
         return Tensor(node=node, data=self.source.view(start, node.size))
-
-    def _free(self, namespace: Atom) -> int:
-        """Return an id that no tensor of the namespace has: one above all of them, as long as there are any."""
-        if self.next <= OCANNL_INT_MAX:
-            self.next += 1
-            return self.next - 1
-        given = {number for space, number in self.taken if space == namespace}
-        others = given | {entry.id for entry in self.anatomy.entries}
-        return next(number for number in itertools.count() if number not in others)
 
     def _lost(self, entry: Entry) -> str:
         """Return why a tensor cannot be rescued, or nothing if it can."""
@@ -224,7 +230,7 @@ class _Rescue:
             return None
         broken = training.bad - {"OCANNL-TRN-ABSENT"}
         named: Iterable[tuple[Atom, int]] = ((atom(space, ""), number) for space, number in training.state or ())
-        state = tuple(key for key in dict.fromkeys(named) if key in self.taken)
+        state = tuple(key for key in dict.fromkeys(named) if key in self.known)
         if broken or not state:
             reason = f"it broke {', '.join(sorted(broken))}" if broken else "no tensor of its state is left"
             self.say("section", "training", "training", "lost", reason)

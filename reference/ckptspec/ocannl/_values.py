@@ -90,6 +90,8 @@ class ValueReader(ABC):
         return None if None in items else tuple(items)
 
     def _atoms(self, key: Key, value: Sexp, path: tuple[int, ...], name: str) -> Any:
+        if isinstance(value, tuple) and all(type(item) is bytes for item in value):
+            return value
         return self._items(self._atom, key, value, path, name)
 
     def _ints(self, key: Key, value: Sexp, path: tuple[int, ...], name: str) -> Any:

@@ -125,9 +125,7 @@ def _header(alignment: int, items: Sequence[Item], offsets: Sequence[int], train
 
 def plan(items: Sequence[Item], alignment: int, training: TrainingRecord | None = None) -> Plan:
     """Lay out a file. Raises ArgumentError for what a reader would refuse."""
-    alignment = whole(alignment, "alignment", 1)
-    if alignment > OCANNL_MAX_ALIGNMENT:
-        raise ArgumentError(f"found {alignment}, expected at most {OCANNL_MAX_ALIGNMENT}", "alignment")
+    alignment = whole(alignment, "alignment", 1, OCANNL_MAX_ALIGNMENT)
     seen: set[Any] = set()
     offsets = []
     end = 0

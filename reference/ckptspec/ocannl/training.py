@@ -296,14 +296,19 @@ def save(
 
 
 def restore(
-    ctx: Context, state: Iterable[TensorNode], path: str | os.PathLike[str], *, mmap: bool | None = None
+    ctx: Context,
+    state: Iterable[TensorNode],
+    path: str | os.PathLike[str],
+    *,
+    seeds: Iterable[int] | None = None,
+    mmap: bool | None = None,
 ) -> tuple[Context, Progress]:
     """Return a context with the values of a training checkpoint, and where the run stood; ``ctx`` stays as it is.
 
-    ``state`` must be exactly the set of nodes that the file was saved from, and the seeds of the context's registry
-    those of the file, in the order of their creation: a seed means another thing in another place. With a file that
-    does not tell the seeds (a training record of version 1), SeedsUncheckedWarning is given. ``mmap`` overrides the
-    setting of that name for this call.
+    ``state`` must be exactly the set of nodes that the file was saved from, and ``seeds`` (unless given, those of the
+    context's registry) those of the file, in the order of their creation: a seed means another thing in another place.
+    With a file that does not tell the seeds (a training record of version 1), SeedsUncheckedWarning is given. ``mmap``
+    overrides the setting of that name for this call.
 
     Raises ArgumentError, which names the file, if one of these does not hold, if the file has no training record, or if
     a node's precision, dims or padding are not the file's; FormatError if the file is bad; OSError.
@@ -324,7 +329,7 @@ def restore(
             missed = [saved[key] for key in saved if key not in given]
             told = "the state is not the set of nodes that was saved"
             raise ArgumentError(f"{told}: only given: {_names(absent)}; only saved: {_names(missed)}", name)
-        own = _seeds(ctx.registry.seeds)
+        own = _seeds(ctx.registry.seeds if seeds is None else seeds)
         if record.seeds is not None and record.seeds != own:
             found = f"its program had the seeds {_listed(record.seeds)}, this one has {_listed(own)}"
             raise ArgumentError(f"{found}: the same seeds in the same order are needed", name)
