@@ -15,13 +15,13 @@ import numpy as np
 
 from ... import __version__
 from ...terminal import columns
-from . import hashing, index, loading, ocannl, opening, saving, start
+from . import containers, hashing, index, loading, ocannl, opening, saving, start
 from .plot import draw
 from .timing import Row
 
 __all__ = ["main"]
 
-GROUPS = ("start", "index", "open", "hash", "load", "save", "ocannl")
+GROUPS = ("start", "index", "open", "hash", "load", "save", "ocannl", "containers")
 SIZES = {"1 MB": 1 << 20, "100 MB": 100 << 20, "1 GB": 1 << 30, "4 GB": 1 << 32}
 
 
@@ -40,6 +40,8 @@ def _measure(groups: list[str], directory: Path, sizes: dict[str, int]) -> Itera
         yield from saving.rows(directory, sizes)
     if "ocannl" in groups:
         yield from ocannl.rows(directory, {name: sizes[name] for name in ("1 MB", "1 GB") if name in sizes})
+    if "containers" in groups:
+        yield from containers.rows(directory, {name: sizes[name] for name in ("100 MB", "1 GB") if name in sizes})
 
 
 def _line(row: Row) -> list[str]:

@@ -80,7 +80,9 @@ def canonicalize(args: argparse.Namespace) -> int:
     with meter(2 * os.stat(args.source).st_size, "canonicalize"):
         model = load(args.source)
         save(args.target, model)
-    return _written(args, {"from_version": model.version}, f"rewritten from version {model.version}")
+    version = getattr(model, "version", None)  # safetensors files have none
+    told = "rewritten" if version is None else f"rewritten from version {version}"
+    return _written(args, {"from_version": version}, told)
 
 
 def quantize(args: argparse.Namespace) -> int:

@@ -87,7 +87,9 @@ def _spelling(exam: Examination, anatomy: Anatomy) -> None:
     text = anatomy.text
     if text.startswith(expected) or _found(exam, *_TOLD):
         return
-    at = next((at for at, (one, two) in enumerate(zip(text, expected, strict=False)) if one != two), len(expected))
+    size = min(len(text), len(expected))
+    differs = np.frombuffer(text, np.uint8, size) != np.frombuffer(expected, np.uint8, size)
+    at = int(differs.argmax()) if differs.any() else size
     exam.emit(
         "SAFETENSORS-HDR-SPELLING", FRAME_SIZE + at, 1, "header", show(text[at : at + 16]), show(expected[at : at + 16])
     )

@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from ..errors import ArgumentError
 from ..publish import publishing
 from ..source import FileSource
@@ -88,8 +90,8 @@ def _in_place(path: str | os.PathLike[str], anatomy: Anatomy, text: bytes) -> bo
     old = anatomy.text
     if old == text:
         return True
-    first = next(at for at, (one, two) in enumerate(zip(old, text, strict=True)) if one != two)
-    last = next(at for at in range(len(old) - 1, -1, -1) if old[at] != text[at])
+    differs = np.flatnonzero(np.frombuffer(old, np.uint8) != np.frombuffer(text, np.uint8))
+    first, last = int(differs[0]), int(differs[-1])
     start, end = FRAME_SIZE + first, FRAME_SIZE + last + 1
     if start // _PAGE != (end - 1) // _PAGE:
         return False

@@ -192,8 +192,9 @@ class Scanner:
 
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_ESCAPES: Final = {code: f"\\u{code:04x}" for code in range(0x20)} | {ord(char): text for char, text in _SHORT.items()}
 
 
 def spelled(text: str) -> str:
     """Return a string as the official writer spells it: only what must be escaped is, all else is raw."""
-    return '"' + _ESCAPED.sub(lambda match: _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}", text) + '"'
+    return f'"{text.translate(_ESCAPES) if _ESCAPED.search(text) else text}"'

@@ -1,0 +1,112 @@
+"""safetensors files against the official package; diff and digest against reading the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import safetensors
+from ...compare import compare
+from ...contents import contents_of
+from ...digest import digest
+from ...source import FileSource
+from .files import arrays_of, big_model, model_file, safetensors_file
+from .timing import Row, in_turns
+
+__all__ = ["rows"]
+
+_MANY = 10_000
+_BLOCK = 1 << 20
+
+
+def rows(directory: Path, sizes: dict[str, int]) -> Iterator[Row]:
+    """Measure opening, reading and writing, and the two verbs that stream."""
+    yield from _opening(directory)
+    name = list(sizes)[-1]
+    yield from _whole(directory, name, sizes[name])
+    yield from _streaming(directory, name, sizes[name])
+
+
+def _opening(directory: Path) -> Iterator[Row]:
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    path = directory / "many.safetensors"
+    save_file({f"layers.{at}.weight": np.zeros((at % 7 + 1, 8), np.float32) for at in range(_MANY)}, path)
+
+    def official() -> None:
+        with safe_open(path, "np") as file:
+            file.keys()
+
+    def ours() -> None:
+        with safetensors.safe_open(path) as file:
+            file.keys()
+
+    times = in_turns({"official": official, "ckptspec": ours}, runs=21)
+    ratio = times["ckptspec"] / times["official"]
+    yield Row("containers", "the official package opens 10,000 tensors", times["official"])
+    yield Row("containers", "open 10,000 tensors", times["ckptspec"], "", ratio, "the official package", "<=", 3.0)
+
+
+def _touched(array: Any) -> int:
+    return int(array.reshape(-1).view(np.uint8)[::4096].sum())  # a byte of each page: mapped is not read
+
+
+def _whole(directory: Path, name: str, size: int) -> Iterator[Row]:
+    from safetensors.numpy import load_file, save_file
+
+    path = safetensors_file(directory, name, size)
+    arrays = arrays_of(big_model(size))
+
+    def ours() -> None:
+        for array in safetensors.load(path).tensors.values():
+            _touched(array)
+
+    def official() -> None:
+        for array in load_file(path).values():
+            _touched(array)
+
+    times = in_turns({"official": official, "ckptspec": ours}, runs=5)
+    ratio = times["ckptspec"] / times["official"]
+    yield Row("containers", f"the official package reads {name}", times["official"])
+    yield Row("containers", f"read {name}", times["ckptspec"], "", ratio, "the official package", "<=", 1.2)
+    tasks: dict[str, Callable[[], object]] = {
+        "official": lambda: save_file(arrays, directory / "official.safetensors"),
+        "ckptspec": lambda: safetensors.save(directory / "ours.safetensors", arrays),
+    }
+    times = in_turns(tasks, runs=5)
+    ratio = times["ckptspec"] / times["official"]
+    yield Row("containers", f"the official package writes {name}", times["official"], "without fsync")
+    yield Row("containers", f"write {name}", times["ckptspec"], "with fsync", ratio, "the official package", "<=", 1.2)
+    for made in ("official", "ours"):
+        (directory / f"{made}.safetensors").unlink()
+
+
+def _streaming(directory: Path, name: str, size: int) -> Iterator[Row]:
+    one, other = safetensors_file(directory, name, size), model_file(directory, name, size)
+
+    def read(*paths: Path) -> None:
+        for path in paths:
+            with FileSource(path) as source:
+                for _ in source.blocks(0, source.size, _BLOCK):
+                    pass
+
+    def digested() -> None:
+        with FileSource(one) as source:
+            digest(contents_of(source))
+
+    def compared() -> None:
+        with FileSource(one) as first, FileSource(other) as second:
+            compare(contents_of(first), contents_of(second))
+
+    tasks = {"read": lambda: read(one), "digest": digested, "read both": lambda: read(one, other), "diff": compared}
+    times = in_turns(tasks, runs=5)
+    yield Row("containers", f"read the bytes of {name}", times["read"], "from the page cache")
+    ratio = times["read"] / times["digest"]
+    yield Row("containers", f"digest {name}", times["digest"], "", ratio, "the speed of reading", ">=", 0.5)
+    yield Row("containers", f"read the bytes of two files of {name}", times["read both"], "from the page cache")
+    ratio = times["read both"] / times["diff"]
+    yield Row("containers", f"diff of equal {name}", times["diff"], "", ratio, "the speed of reading", ">=", 0.5)
