@@ -102,7 +102,12 @@ def _streaming(directory: Path, name: str, size: int) -> Iterator[Row]:
         with FileSource(one) as first, FileSource(other) as second:
             compare(contents_of(first), contents_of(second))
 
-    tasks = {"read": lambda: read(one), "digest": digested, "read both": lambda: read(one, other), "diff": compared}
+    tasks: dict[str, Callable[[], object]] = {
+        "read": lambda: read(one),
+        "digest": digested,
+        "read both": lambda: read(one, other),
+        "diff": compared,
+    }
     times = in_turns(tasks, runs=5)
     yield Row("containers", f"read the bytes of {name}", times["read"], "from the page cache")
     ratio = times["read"] / times["digest"]
