@@ -950,7 +950,7 @@ _RULES: Final = [
             REJECT,
             "The dtype MUST be one of the known names.",
             {
-                "upstream": "The official package takes an object such as {\"U8\": null}, too. The OCaml reader skips "
+                "upstream": 'The official package takes an object such as {"U8": null}, too. The OCaml reader skips '
                 "tensors of some dtypes, and refuses files with some others."
             },
         ),

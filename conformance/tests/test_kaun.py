@@ -573,7 +573,7 @@ def test_an_empty_name_in_a_file_is_refused(tmp_path: Path) -> None:
     assert not isinstance(error, ArgumentError)
     assert data[error.offset :][: error.length] == b'""'
     assert data[error.offset :].startswith(b'"":{"dtype":"I8"')
-    assert (error.source, error.finding.severity) == (str(path), "reject")
+    assert (error.source, error.finding.severity) == (str(path), "note")
     assert error.finding.to_json()["sentence"] == error.finding.definition.sentence
     with pytest.raises(EmptyNameError):
         Checkpoint.loads(data)
