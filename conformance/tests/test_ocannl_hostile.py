@@ -183,6 +183,15 @@ CASES = [
     Hostile("axes_too_many", lambda n: one(padding=b"((" + b"(0 0)" * n + b") 0.)"), FEWER, "OCANNL-PAD-COUNT", 100),
     Hostile("label_of_many", lambda n: one(label=b"(" + b"w " * n + b")"), FEWER, "", 100),
     Hostile("label_of_lists", lambda n: one(label=b"(" + b"()" * n + b")"), FEWER, "OCANNL-REC-VALUE", 600),
+    # One record with many faults and much to say about it.
+    Hostile("keys_unknown_of_one", lambda n: file(header([tensor()[:-1] + b"(a b)" * n + b")"]), b"\0"), MANY, "", 600),
+    Hostile(
+        "rank_negative_labelled",
+        lambda n: one(dims=b"(" + b"-1 " * n + b")", label=b"(" + b"w " * n + b")"),
+        MANY,
+        "OCANNL-TEN-DIM",
+        600,
+    ),
     # A fault in every record, looked up in the order of the text and against it.
     Hostile(
         "duplicates", lambda n: file(header(tensor(0, at) for at in range(n)), bytes(n)), MANY, "OCANNL-TEN-DUP", 20

@@ -218,6 +218,7 @@ class _Reading(ValueReader):
         self.plain = _PlainReader(self.room, not exam.thorough)
         self.broken: set[str] = set()  # reject rules that were broken since somebody emptied it
         self.current: Sexp | None = None  # the tensor record that is being read
+        self.whose: str | None = None  # which tensor it is about, once that was asked for
 
     def emit(
         self, rule: str, path: tuple[int, ...], name: str, found: object, expected: object, hint: str = ""
@@ -225,7 +226,9 @@ class _Reading(ValueReader):
         if RULES[rule].kind == REJECT:
             self.broken.add(rule)
         if self.exam.wants(rule):
-            hint = " ".join(filter(None, (hint, _whose(self.current))))
+            if self.whose is None:
+                self.whose = _whose(self.current)
+            hint = " ".join(filter(None, (hint, self.whose)))
             self.exam.emit(rule, *self.anatomy.places.find(path), name, found, expected, hint)
 
     def silent(self, rule: str) -> bool:
@@ -346,7 +349,7 @@ class _Reading(ValueReader):
         """Read a tensor record of which something is not plain."""
         name = f"tensors[{row}]"
         self.broken = set()
-        self.current = record
+        self.current, self.whose = record, None
         entry = Entry(**self.record("tensor", record, path, name))
 
         def emit(rule: str, where: tuple[str | int, ...], found: object, expected: object, hint: str = "") -> None:
@@ -362,7 +365,7 @@ class _Reading(ValueReader):
         if entry.offset is not None and entry.byte_length is not None:
             self._range(entry, entry.offset, entry.byte_length, emit)
         entry.bad = frozenset(self.broken)
-        self.current = None
+        self.current = self.whose = None
         return entry
 
     def _measured(self, entry: Entry, emit: Callable[..., None]) -> int | None:

@@ -119,6 +119,8 @@ def _read(source: Source, text: bytes, length: int) -> Anatomy | None:
 
 def _prefixes(text: bytes, start: re.Pattern[bytes], item: int) -> Iterator[Any]:
     """Yield the expressions that begin where a pattern matches and are whole; of ``item`` 1, the second of the pair."""
+    if (_FIRST, b"training")[item] not in text:
+        return
     at = 0
     patience = _PATIENCE * len(text) + _LEAST_PATIENCE  # each start that leads nowhere may read on to the text's end
     while patience > 0 and (match := start.search(text, at)) is not None:
