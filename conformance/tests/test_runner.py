@@ -481,12 +481,13 @@ def test_interrupted_run_leaves_no_process(
     pid_file = tmp_path / "pid"
     program = textwrap.dedent(
         """
-        import sys
+        import signal, sys
         from pathlib import Path
         from ckptspec.conformance import runner
         from ckptspec.conformance.adapters import CommandDecoder
         sys.path.insert(0, sys.argv[3])
         from program_suite import suite
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         with runner.signals_raise():
             decoder = CommandDecoder(sys.argv[1])
             runner.Runner(suite, decoder=decoder, vectors=Path(sys.argv[2])).run()
