@@ -31,7 +31,7 @@ from ..spec.schema import (
 from .strategies_ocannl import ocannl_documents
 from .strategies_safetensors import safetensors_documents
 
-__all__ = ["arrays", "models", "names", "oam_documents", "ocannl_documents", "safetensors_documents"]
+__all__ = ["arrays", "models", "names", "oam_documents", "ocannl_documents", "safetensors_documents", "spoil"]
 
 Strategy = st.SearchStrategy[Any]
 
@@ -167,3 +167,21 @@ def models(draw: Any) -> oam.Model:
         state=section(),
         version=OAM_NEWEST,
     )
+
+
+def spoil(document: Any, data: st.DataObject, values: st.SearchStrategy[Any]) -> None:
+    """Replace any part of a document by a drawn value, or take it away; ``data`` draws which part and what happens."""
+    at = document
+    while True:
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+        if not keys:
+            break
+        key = data.draw(st.sampled_from(keys))
+        if isinstance(at[key], (dict, list)) and at[key] and data.draw(st.booleans()):
+            at = at[key]
+            continue
+        if data.draw(st.booleans()):
+            at[key] = data.draw(values)
+        else:
+            del at[key]
+        break

@@ -294,20 +294,7 @@ def _json() -> st.SearchStrategy[Any]:
 @given(strategies.oam_documents(), st.data())
 def test_nothing_but_argument_errors_for_spoiled_documents(document: dict[str, Any], data: st.DataObject) -> None:
     """Any part of a good document is replaced by anything, or lost."""
-    at: Any = document
-    while True:
-        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-        if not keys:
-            break
-        key = data.draw(st.sampled_from(keys))
-        if isinstance(at[key], (dict, list)) and at[key] and data.draw(st.booleans()):
-            at = at[key]
-            continue
-        if data.draw(st.booleans()):
-            at[key] = data.draw(_json())
-        else:
-            del at[key]
-        break
+    strategies.spoil(document, data, _json())
     with contextlib.suppress(CheckpointError):
         assert validate(encode(document)).ok
 

@@ -9,7 +9,7 @@ from typing import Any
 from .spec.rules import CANONICAL, NOTE, REJECT, RULES, Rule
 from .text import printable
 
-__all__ = ["Finding", "Report", "Survivor"]
+__all__ = ["Finding", "Report", "Survivor", "header_survivor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +85,11 @@ class Survivor:
     def to_json(self) -> dict[str, str]:
         """Return the entry as JSON types."""
         return {"what": self.what, "path": self.path, "name": self.name, "state": self.state, "reason": self.reason}
+
+
+def header_survivor(state: str, reason: str) -> Survivor:
+    """Return what became of a file's header."""
+    return Survivor(what="section", path="header", name="header", state=state, reason=reason)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,13 +1,21 @@
-"""A sink in memory, for formats that write to one as to a file."""
+"""Where the bytes of a file go: what every format writes to, and such a sink in memory."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["MemorySink"]
+__all__ = ["MemorySink", "Sink"]
+
+
+class Sink(Protocol):
+    """Where a file is written to: appended to, and patched in place."""
+
+    def write(self, data: Buffer) -> None: ...
+    def skip(self, size: int) -> None: ...
+    def patch(self, offset: int, data: Buffer) -> None: ...
 
 
 class MemorySink:

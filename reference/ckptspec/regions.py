@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .source import Source
-from .terminal import Style, wrapped
+from construct import Struct
 
-__all__ = ["Region", "hex_dump"]
+from .source import Source
+from .spec.layout import fields
+from .terminal import Style, wrapped
+from .text import printable, shorten
+
+__all__ = ["Region", "frame_regions", "hex_dump", "stretch", "text_region"]
 
 ROW: Final = 16  # bytes on a line
 MOST_ROWS: Final = 4  # lines of a long region that are shown, at its start
@@ -34,6 +38,33 @@ class Region:
     def to_json(self) -> dict[str, Any]:
         """Return the region as JSON types."""
         return {name: getattr(self, name) for name in ("offset", "size", "path", "type", "kind", "value", "doc")}
+
+
+def stretch(start: int, end: int, path: str, kind: str, doc: str, unit: str = "byte") -> Iterator[Region]:
+    """Yield the region between two offsets, if there is anything between them."""
+    if end > start:
+        size = end - start
+        yield Region(offset=start, size=size, path=path, type=f"{unit}[{size}]", kind=kind, doc=doc)
+
+
+def text_region(text: bytes, start: int, size: int, base: int, path: str, doc: str) -> Region:
+    """Return the region of a part of a header's text, which itself begins at ``base``; long values are cut."""
+    value = shorten(printable(text[start : start + min(size, 400)].decode("utf-8", "replace")), 120)
+    return Region(offset=base + start, size=size, path=path, type=f"char[{size}]", kind="text", value=value, doc=doc)
+
+
+def frame_regions(frame: Struct, values: Mapping[str, int]) -> Iterator[Region]:
+    """Yield the fields of a record of integers that opens a file."""
+    for item in fields(frame):
+        yield Region(
+            offset=item.offset,
+            size=item.size,
+            path=f"frame.{item.name}",
+            type=item.type,
+            kind=item.role,
+            value=str(values[item.name]),
+            doc=item.doc,
+        )
 
 
 _COLOURS: Final = {
@@ -66,7 +97,7 @@ def _bytes(source: Source, region: Region, style: Style, colour: str) -> Iterato
     size = min(region.size, source.size - region.offset)
     shown = min(size, ROW * MOST_ROWS)
     data = bytes(source.read(region.offset, shown))
-    if not any(data) and size > ROW and _only_zeros(source, region.offset, size):
+    if not any(data) and size > ROW and source.first_nonzero(region.offset, size) is None:
         yield f"    {region.offset:08x}  {style.paint(f'00 x {size}', colour)}"
         return
     for at in range(0, shown, ROW):
@@ -75,7 +106,3 @@ def _bytes(source: Source, region: Region, style: Style, colour: str) -> Iterato
         yield f"    {region.offset + at:08x}  {style.paint(row.hex(' ').ljust(3 * ROW - 1), colour)}  {style.dim(text)}"
     if size > shown:
         yield style.dim(f"    ... {size - shown} more bytes")
-
-
-def _only_zeros(source: Source, offset: int, size: int) -> bool:
-    return all(not any(bytes(block).strip(b"\0")) for block in source.blocks(offset, size))

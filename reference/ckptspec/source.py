@@ -68,6 +68,15 @@ class Source(ABC):
             offset += part.nbytes
             advance(part.nbytes)
 
+    def first_nonzero(self, offset: int, size: int) -> tuple[int, int] | None:
+        """Return offset and value of the first byte of a stretch that is not zero, or None if all are."""
+        for block in self.blocks(offset, size):
+            rest = bytes(block).lstrip(b"\0")
+            if rest:
+                return offset + len(block) - len(rest), rest[0]
+            offset += len(block)
+        return None
+
     def close(self) -> None:  # noqa: B027  # nothing to let go of, unless a subclass says otherwise
         """Let go of the file; views that were handed out stay valid."""
 

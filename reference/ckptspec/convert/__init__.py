@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ArgumentError
 from ..formats import format_of, module_of
+from ..memory import MemorySink, Sink
 from ..source import Source, open_source, path_text
 from ..text import count, printable, show
-from ._content import Content, Sink, dtype_name, newest, prepare, take, views
+from ._content import Content, dtype_name, newest, prepare, take, views
 from ._losses import Loss, fit
 from ._passenger import Mismatch, carry, form_of, has_passenger, restore, target_names, without_passenger
 
@@ -113,8 +114,6 @@ class Plan:
 
     def to_bytes(self, *, lossy: bool = False) -> bytes:
         """Return the bytes of the target. Raises LossError as ``write`` does."""
-        from ..memory import MemorySink
-
         self._check(lossy)
         sink = MemorySink()
         self._write(sink)

@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from ..arrays import byte_blocks
 from ..contents import oam_name, ocannl_names
 from ..errors import ArgumentError
+from ..memory import Sink
 from ..quantization import QuantizedTensor
 from ..source import BufferSource
 from ..spec.dtypes import OAM_DTYPES, OCANNL_PRECISIONS, SAFETENSORS_DTYPES, SCALARS, ScalarType
@@ -28,7 +29,6 @@ __all__ = [
     "Content",
     "Dequantized",
     "Payload",
-    "Sink",
     "Slot",
     "View",
     "dtype_name",
@@ -44,14 +44,6 @@ __all__ = [
 MOMENTS: Final = ("first_moment", "second_moment")
 _F32: Final = OAM_DTYPES["f32"]
 _BLOCKS_AT_ONCE: Final = 1 << 13
-
-
-class Sink(Protocol):
-    """Where a file is written to."""
-
-    def write(self, data: Any) -> None: ...
-    def skip(self, size: int) -> None: ...
-    def patch(self, offset: int, data: Any) -> None: ...
 
 
 class Dequantized:

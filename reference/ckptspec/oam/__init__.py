@@ -209,7 +209,7 @@ def _validated(source: Source) -> tuple[Report, Anatomy | None]:
 
 def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model, list[Survivor]]:
     """Rescue what can be read, after putting right the bytes that checksums tell to be wrong."""
-    from ..findings import Survivor
+    from ..findings import header_survivor
     from ._rescue import rescue
 
     put_right: dict[int, ByteError] = {}
@@ -224,7 +224,7 @@ def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model
     survivors = [*_put_right(put_right), *survivors]
     if all(item.state == "intact" for item in survivors):  # then what is wrong lies before the sections
         reason = "header and section table are written anew"
-        survivors.insert(0, Survivor(what="section", path="header", name="header", state="repaired", reason=reason))
+        survivors.insert(0, header_survivor("repaired", reason))
     return model, survivors
 
 

@@ -82,12 +82,8 @@ def uncovered(anatomy: Anatomy, placed: list[Section]) -> Iterator[tuple[int, in
 
 def _padding(exam: Examination, anatomy: Anatomy, placed: list[Section]) -> None:
     for offset, size in uncovered(anatomy, placed):
-        at = offset
-        for block in exam.source.blocks(offset, size):
-            rest = bytes(block).lstrip(b"\0")
-            if rest:
-                at += len(block) - len(rest)
-                expected = f"only zeros from {offset} to {offset + size}"
-                exam.emit("OAM-FILE-PADDING", at, 1, "", f"byte 0x{rest[0]:02x} in padding", expected)
-                break
-            at += len(block)
+        found = exam.source.first_nonzero(offset, size)
+        if found is not None:
+            at, byte = found
+            expected = f"only zeros from {offset} to {offset + size}"
+            exam.emit("OAM-FILE-PADDING", at, 1, "", f"byte 0x{byte:02x} in padding", expected)

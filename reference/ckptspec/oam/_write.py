@@ -9,13 +9,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ..arrays import as_array, byte_blocks
 from ..checksum import prepare
 from ..errors import ArgumentError
+from ..memory import Sink
 from ..quantization import Quantization, QuantizedTensor
 from ..records import build, public_fields, text_bytes
 from ..spec.dtypes import OAM_CODES, OAM_DTYPES, numpy_type, oam_dtype_of
@@ -47,20 +48,12 @@ from ._model import Config, Model, Optimizer, Progress, QuantizingMap, Tensor, T
 from ._tensors import quantized_size
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    pass
 
 __all__ = ["Plan", "check_tensor", "items_of", "plan", "same", "write"]
 
 _U64: Final = 1 << 64
 _SMALL: Final = 1 << 16  # bytes below which a block waits for others to go with it
-
-
-class Sink(Protocol):
-    """Where a file is written to: appended to, and patched in place."""
-
-    def write(self, data: Buffer) -> None: ...
-    def skip(self, size: int) -> None: ...
-    def patch(self, offset: int, data: Buffer) -> None: ...
 
 
 @dataclass(slots=True)

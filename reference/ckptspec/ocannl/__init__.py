@@ -80,9 +80,7 @@ def recognises(head: bytes, size: int) -> bool:
     text = head[FRAME_SIZE:].lstrip(b" \t\n\v\f\r")
     length = parse_frame(head)
     plausible = 0 < length <= OCANNL_MAX_HEADER or text.startswith(b"((")
-    if plausible and any(
-        key in text[:_FIRST_PART] for key in (b"(version", b"(tensors", b"(alignment", b"(byte_length")
-    ):
+    if plausible and any(word in text[:_FIRST_PART] for word in _WORDS):
         return head[8:9] != b"{"  # else it is a safetensors file with such words in it
     # A header may begin with more blanks than recognition looks at.
     return 0 < length <= OCANNL_MAX_HEADER and text[:1] in (b"(", b";", b"#", b"")

@@ -50,6 +50,15 @@ class Entry:
     stored: tuple[int, ...] | None = None
     bad: frozenset[str] = frozenset()
 
+    @property
+    def placed(self) -> bool:
+        """Whether the payload lies in the file where the record says."""
+        return (
+            self.offset is not None
+            and self.byte_length is not None
+            and not self.bad & {"OCANNL-TEN-OVERFLOW", "OCANNL-TEN-RANGE"}
+        )
+
 
 @dataclass(slots=True)
 class Training:

@@ -7,7 +7,6 @@ keys, overlaps, the state of the training record. What only a validator wants to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
@@ -15,15 +14,13 @@ from ..examination import Examination, Stop
 from ..spec.layout import field
 from ..spec.schema import OCANNL_MAX_HEADER, OcannlFrame
 from ..text import count
-from ._anatomy import FRAME_SIZE, Anatomy, Entry
+from ._anatomy import FRAME_SIZE, Anatomy
 from ._header import read_header
 from ._layout import margin
 from ._nodes import atom, named, said
 from ._places import Places
 
 __all__ = ["examine", "holes", "parse_frame"]
-
-_BLOCK: Final = 1 << 20
 
 
 def parse_frame(data: bytes) -> int:
@@ -80,7 +77,7 @@ class _Whole:
         self.exam = exam
         self.anatomy = anatomy
         # Offsets and lengths are within 63 bits where they were understood, and within the file.
-        self.rows = [row for row, entry in enumerate(anatomy.entries) if _placed(entry)]
+        self.rows = [row for row, entry in enumerate(anatomy.entries) if entry.placed]
         entries = [anatomy.entries[row] for row in self.rows]
         self.starts = np.array([entry.offset for entry in entries], np.int64)
         self.sizes = np.array([entry.byte_length for entry in entries], np.int64)
@@ -201,15 +198,11 @@ class _Whole:
             self.exam.emit("OCANNL-DAT-TRAILING", end, rest, "", count(rest, "byte"), "the end of the file")
 
     def _zeros(self, offset: int, size: int) -> None:
-        at = offset
-        for block in self.exam.source.blocks(offset, size):
-            rest = bytes(block).lstrip(b"\0")
-            if rest:
-                at += len(block) - len(rest)
-                expected = f"only zeros from {offset} to {offset + size}"
-                self.exam.emit("OCANNL-DAT-ZERO", at, 1, "", f"byte 0x{rest[0]:02x} in a gap", expected)
-                return
-            at += len(block)
+        found = self.exam.source.first_nonzero(offset, size)
+        if found is not None:
+            at, byte = found
+            expected = f"only zeros from {offset} to {offset + size}"
+            self.exam.emit("OCANNL-DAT-ZERO", at, 1, "", f"byte 0x{byte:02x} in a gap", expected)
 
     def _notes(self) -> None:
         anatomy = self.anatomy
@@ -227,15 +220,6 @@ class _Whole:
                 if element.dtype.kind in "iu" and int(element) != neutral:
                     found = f"{neutral!r}, which {entry.prec.ocannl} does not hold"
                     self.emit("OCANNL-PAD-INTEGRAL", row, "padding", found, f"such as {int(element)}")
-
-
-def _placed(entry: Entry) -> bool:
-    """Say whether a payload lies where its record says."""
-    return (
-        entry.offset is not None
-        and entry.byte_length is not None
-        and not entry.bad & {"OCANNL-TEN-OVERFLOW", "OCANNL-TEN-RANGE"}
-    )
 
 
 def holes(anatomy: Anatomy, starts: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:

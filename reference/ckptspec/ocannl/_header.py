@@ -1,6 +1,6 @@
 """From a header's text to its records, by the tables of the schema.
 
-Nearly all tensor records are spelled as a writer spells them and break no rule: ``_plain_entry`` reads those, and gives
+Nearly all tensor records are spelled as a writer spells them and break no rule: ``_PlainReader`` reads those, and gives
 up without a word at whatever is not plain. ``_Reading`` reads everything, knows where each value stands and emits the
 findings.
 """
@@ -53,12 +53,6 @@ def _plain_int(value: Any) -> int:
             raise ValueError
         number = int(value)
     return number
-
-
-def _plain_atom(value: Any) -> bytes:
-    if type(value) is not bytes:
-        raise ValueError
-    return value
 
 
 def _plain_atoms(value: Any) -> tuple[bytes, ...]:
@@ -214,8 +208,7 @@ class _Reading(ValueReader):
     def __init__(self, exam: Examination, anatomy: Anatomy) -> None:
         self.exam = exam
         self.anatomy = anatomy
-        self.room = anatomy.size - anatomy.data  # bytes of the data section
-        self.plain = _PlainReader(self.room, not exam.thorough)
+        self.plain = _PlainReader(anatomy.size - anatomy.data, not exam.thorough)
         self.broken: set[str] = set()  # reject rules that were broken since somebody emptied it
         self.current: Sexp | None = None  # the tensor record that is being read
         self.whose: str | None = None  # which tensor it is about, once that was asked for
@@ -303,12 +296,8 @@ class _Reading(ValueReader):
             if at is not None and text:
                 offset = FRAME_SIZE + (0 if at is ends[0] else start + len(text))
                 found = "bytes that are no blanks in S-expressions"
-                self._emit_at("OCANNL-TXT-BLANKS", (offset, len(at)), "header", found, "spaces")
+                self.exam.emit("OCANNL-TXT-BLANKS", offset, len(at), "header", found, "spaces")
         return text
-
-    def _emit_at(self, rule: str, place: tuple[int, int], name: str, found: object, expected: object) -> None:
-        if self.exam.thorough:
-            self.exam.emit(rule, *place, name, found, expected)
 
     def _syntax(self, error: sexp.SexpError) -> None:
         """Emit what is wrong with the text, and stop: nothing in it can be trusted."""

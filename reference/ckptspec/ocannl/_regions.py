@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from .. import sexp
-from ..regions import Region
-from ..spec.layout import fields
+from ..regions import Region, frame_regions, stretch, text_region
 from ..spec.schema import OCANNL_RECORDS, OcannlFrame
-from ..text import printable, shorten
 from ._anatomy import FRAME_SIZE, Anatomy, Entry
 from ._nodes import atom, named
 
@@ -28,19 +26,9 @@ def entry_name(entry: Entry, row: int) -> str:
 
 def regions(anatomy: Anatomy) -> Iterator[Region]:
     """Yield the regions of a file in the order of their offsets, as far as it could be understood."""
-    for item in fields(OcannlFrame):
-        value = str(anatomy.header_length)
-        yield Region(
-            offset=item.offset,
-            size=item.size,
-            path=f"frame.{item.name}",
-            type=item.type,
-            kind=item.role,
-            value=value,
-            doc=item.doc,
-        )
+    yield from frame_regions(OcannlFrame, {"header_length": anatomy.header_length})
     if not anatomy.text:
-        yield from _rest(FRAME_SIZE, anatomy.size, "header", "What follows the header length.")
+        yield from stretch(FRAME_SIZE, anatomy.size, "header", "bytes", "What follows the header length.")
         return
     at = FRAME_SIZE
     for region in _records(anatomy):
@@ -51,17 +39,8 @@ def regions(anatomy: Anatomy) -> Iterator[Region]:
     yield from _payloads(anatomy)
 
 
-def _rest(start: int, end: int, path: str, doc: str) -> Iterator[Region]:
-    if end > start:
-        yield Region(offset=start, size=end - start, path=path, type=f"byte[{end - start}]", kind="bytes", doc=doc)
-
-
 def _syntax(start: int, end: int) -> Iterator[Region]:
-    if end > start:
-        doc = "Parentheses, blanks and comments."
-        yield Region(
-            offset=start, size=end - start, path="syntax", type=f"char[{end - start}]", kind="padding", doc=doc
-        )
+    return stretch(start, end, "syntax", "padding", "Parentheses, blanks and comments.", "char")
 
 
 def _records(anatomy: Anatomy) -> Iterator[Region]:
@@ -70,15 +49,12 @@ def _records(anatomy: Anatomy) -> Iterator[Region]:
     try:
         root = sexp.outline(text, _LEVELS)
     except sexp.SexpError:
-        yield from _rest(FRAME_SIZE, anatomy.data, "header", "The header's text, which is no S-expression.")
+        doc = "The header's text, which is no S-expression."
+        yield from stretch(FRAME_SIZE, anatomy.data, "header", "bytes", doc)
         return
 
     def region(node: sexp.Node, path: str, doc: str) -> Region:
-        size = node.end - node.start
-        value = shorten(printable(text[node.start : min(node.end, node.start + 400)].decode("utf-8", "replace")), 120)
-        return Region(
-            offset=base + node.start, size=size, path=path, type=f"char[{size}]", kind="text", value=value, doc=doc
-        )
+        return text_region(text, node.start, node.end - node.start, base, path, doc)
 
     def record(node: sexp.Node, kind: str, path: str) -> Iterator[Region]:
         docs = _DOCS[kind]
@@ -110,13 +86,8 @@ def _key(pair: sexp.Node) -> str | None:
 
 
 def _payloads(anatomy: Anatomy) -> Iterator[Region]:
-    placed = [
-        (entry.offset, entry.byte_length, row, entry)
-        for row, entry in enumerate(anatomy.entries)
-        if entry.offset is not None
-        and entry.byte_length is not None
-        and entry.offset >= 0
-        and anatomy.data + entry.offset + entry.byte_length <= anatomy.size
+    placed: list[Any] = [
+        (entry.offset, entry.byte_length, row, entry) for row, entry in enumerate(anatomy.entries) if entry.placed
     ]
     at = anatomy.data
     for offset, size, row, entry in sorted(placed, key=lambda item: item[:3]):
@@ -137,6 +108,4 @@ def _payloads(anatomy: Anatomy) -> Iterator[Region]:
 
 
 def _gap(start: int, end: int) -> Iterator[Region]:
-    if end > start:
-        size = end - start
-        yield Region(offset=start, size=size, path="gap", type=f"byte[{size}]", kind="padding", doc="A gap.")
+    return stretch(start, end, "gap", "padding", "A gap.")

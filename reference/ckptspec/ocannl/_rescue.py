@@ -7,14 +7,15 @@ tensor records in it that are whole are found one by one.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from .. import sexp
-from ..examination import Examination
-from ..findings import Report, Survivor
+from ..examination import Examination, Stop
+from ..findings import Report, Survivor, header_survivor
 from ..source import Source
 from ..spec.schema import (
     OCANNL_ALIGNMENT,
@@ -48,19 +49,15 @@ def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple
     if not anatomy.text or anatomy.syntax is not None or not anatomy.tensors:
         found = _recovered(source, anatomy)
         if found is None:
-            return None, [_header("lost", "no tensor record can be read")]
+            return None, [header_survivor("lost", "no tensor record can be read")]
         anatomy, reason = found
-        survivors.append(_header("repaired", reason))
+        survivors.append(header_survivor("repaired", reason))
     made = _Rescue(source, anatomy, intact_only)
     checkpoint = made.checkpoint()
     survivors += made.survivors
     if all(item.state == "intact" for item in survivors):
-        survivors.insert(0, _header("repaired", "it is written anew"))
+        survivors.insert(0, header_survivor("repaired", "it is written anew"))
     return checkpoint, survivors
-
-
-def _header(state: str, reason: str) -> Survivor:
-    return Survivor(what="section", path="header", name="header", state=state, reason=reason)
 
 
 # --------------------------------------------------------------------------------------------------- damaged headers
@@ -96,25 +93,23 @@ def _whole(source: Source, text: bytes, length: int) -> tuple[Anatomy, str] | No
         _, end = sexp.parse_prefix(text, max_depth=OCANNL_MAX_DEPTH)
     except sexp.SexpError:
         return None
-    draft = _read(source, text[:end], end)
-    if draft is None or not draft.tensors:
-        return None
+    text = text[:end]
     if end <= length <= source.size - FRAME_SIZE:
-        made = _read(source, text[:end], length)
+        made = _read(source, text, length)
         return None if made is None else (made, "what follows its expression is left out")
-    made = _read(source, text[:end], aligned(FRAME_SIZE + end, draft.alignment) - FRAME_SIZE)
+    draft = _read(source, text, end)  # tells the alignment
+    made = None if draft is None else _read(source, text, aligned(FRAME_SIZE + end, draft.alignment) - FRAME_SIZE)
     return None if made is None else (made, f"its length was {length}; its text is whole")
 
 
 def _read(source: Source, text: bytes, length: int) -> Anatomy | None:
-    from ..examination import Stop
-
+    """Read a header as if it had this length; None if it is none, or has no list of tensors."""
     made = Anatomy(size=source.size, header_length=length, text=text, places=Places(text, FRAME_SIZE))
     try:
         read_header(Examination(source, Report()), made)
     except Stop:
         return None
-    return made
+    return made if made.tensors else None
 
 
 def _prefixes(text: bytes, start: re.Pattern[bytes], item: int) -> Iterator[Any]:
@@ -217,9 +212,7 @@ class _Rescue:
                 return f"its {what} cannot be read"
         if entry.stored is None or entry.prec is None or entry.offset is None:
             return "its size cannot be told"
-        size = entry.prec.size
-        for extent in entry.stored:
-            size *= extent
+        size = entry.prec.size * math.prod(entry.stored)
         if self.anatomy.data + entry.offset + size > self.source.size:
             return "the file ends before its payload does"
         if "OCANNL-TEN-OVERLAP" in entry.bad:

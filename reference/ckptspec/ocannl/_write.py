@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from .. import sexp
 from ..arrays import byte_blocks
 from ..errors import ArgumentError
+from ..memory import Sink
 from ..sexp import Sexp
 from ..spec.schema import (
     OCANNL_HEADER,
@@ -36,13 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Item", "Plan", "items_of", "plan", "write"]
 
 Blocks = Callable[[], Iterable["Buffer"]]
-
-
-class Sink(Protocol):
-    """Takes the file's bytes from front to back."""
-
-    def write(self, data: Buffer) -> None: ...
-    def skip(self, size: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..regions import Region
-from ..spec.layout import fields
+from ..regions import Region, frame_regions, stretch, text_region
 from ..spec.schema import SafetensorsFrame
-from ..text import printable, shorten, show
+from ..text import show
 from ._anatomy import FRAME_SIZE, Anatomy, Entry, Place
 
 __all__ = ["description", "regions"]
@@ -41,27 +40,16 @@ def _name(entry: Entry) -> str:
 
 def regions(anatomy: Anatomy) -> Iterator[Region]:
     """Yield the regions of a file in the order of their offsets, as far as it could be understood."""
-    for item in fields(SafetensorsFrame):
-        yield Region(
-            offset=item.offset,
-            size=item.size,
-            path=f"frame.{item.name}",
-            type=item.type,
-            kind=item.role,
-            value=str(anatomy.header_length),
-            doc=item.doc,
-        )
+    yield from frame_regions(SafetensorsFrame, {"header_length": anatomy.header_length})
     if not anatomy.text:
-        yield from _bytes(FRAME_SIZE, anatomy.size, "header", "What follows the header length.")
+        yield from stretch(FRAME_SIZE, anatomy.size, "header", "bytes", "What follows the header length.")
         return
     at = FRAME_SIZE
     for (offset, size), path, doc in _parts(anatomy):
         if offset < at:  # a doubled metadata key
             continue
         yield from _syntax(at, offset)
-        text = anatomy.text[offset - FRAME_SIZE : offset - FRAME_SIZE + min(size, 400)]
-        value = shorten(printable(text.decode("utf-8", "replace")), 120)
-        yield Region(offset=offset, size=size, path=path, type=f"char[{size}]", kind="text", value=value, doc=doc)
+        yield text_region(anatomy.text, offset - FRAME_SIZE, size, FRAME_SIZE, path, doc)
         at = offset + size
     yield from _syntax(at, anatomy.data)
     yield from _payloads(anatomy)
@@ -78,15 +66,8 @@ def _parts(anatomy: Anatomy) -> list[tuple[Place, str, str]]:
     return sorted(parts)
 
 
-def _bytes(start: int, end: int, path: str, doc: str) -> Iterator[Region]:
-    if end > start:
-        yield Region(offset=start, size=end - start, path=path, type=f"byte[{end - start}]", kind="bytes", doc=doc)
-
-
 def _syntax(start: int, end: int) -> Iterator[Region]:
-    if end > start:
-        size, doc = end - start, "Brackets, commas and blanks."
-        yield Region(offset=start, size=size, path="syntax", type=f"char[{size}]", kind="padding", doc=doc)
+    return stretch(start, end, "syntax", "padding", "Brackets, commas and blanks.", "char")
 
 
 def _payloads(anatomy: Anatomy) -> Iterator[Region]:
@@ -98,7 +79,7 @@ def _payloads(anatomy: Anatomy) -> Iterator[Region]:
     at = anatomy.data
     for begin, end, _, entry in sorted(placed, key=lambda item: item[:3]):
         start = anatomy.data + begin
-        yield from _bytes(at, start, "gap", "A gap.")
+        yield from stretch(at, start, "gap", "bytes", "A gap.")
         dtype = (entry.dtype.safetensors if entry.dtype else None) or "unknown"
         shape = " x ".join(map(str, entry.shape or ())) or "scalar"
         yield Region(
@@ -110,4 +91,4 @@ def _payloads(anatomy: Anatomy) -> Iterator[Region]:
             value=f"{dtype}, {shape}",
         )
         at = max(at, anatomy.data + end)
-    yield from _bytes(at, anatomy.size, "gap", "What no tensor takes.")
+    yield from stretch(at, anatomy.size, "gap", "bytes", "What no tensor takes.")

@@ -2,8 +2,8 @@
 
 Where the new header fits into the place of the old one, and all bytes that change lie within one page, they are
 written in place, in one call: a writer that is killed leaves the old header or the new one. (Whether a reader can see a
-part of one call that is going on, is up to the file system.) Otherwise the file is written
-anew, with its payloads copied as they are, and published in one step.
+part of one call that is going on, is up to the file system.) Otherwise the file is written anew, with its payloads
+copied as they are, and published in one step.
 """
 
 from __future__ import annotations

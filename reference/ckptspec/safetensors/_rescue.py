@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 from ..examination import Examination
-from ..findings import Report, Survivor
+from ..findings import Report, Survivor, header_survivor
 from ..source import Source
 from ..spec.schema import (
     SAFETENSORS_HEADER_ALIGNMENT,
@@ -34,19 +34,15 @@ def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple
     if not anatomy.whole:
         found = _recovered(source, anatomy)
         if found is None:
-            return None, [_header("lost", "no entry can be read")]
+            return None, [header_survivor("lost", "no entry can be read")]
         anatomy, reason, names = found
-        survivors.append(_header("repaired", reason))
+        survivors.append(header_survivor("repaired", reason))
     made = _Rescue(source, anatomy, names, intact_only)
     model = made.model()
     survivors += made.survivors
     if all(item.state == "intact" for item in survivors):
-        survivors.insert(0, _header("repaired", "it is written anew"))
+        survivors.insert(0, header_survivor("repaired", "it is written anew"))
     return model, survivors
-
-
-def _header(state: str, reason: str) -> Survivor:
-    return Survivor(what="section", path="header", name="header", state=state, reason=reason)
 
 
 # --------------------------------------------------------------------------------------------------- damaged headers

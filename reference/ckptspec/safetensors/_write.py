@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import as_array, byte_blocks
 from ..errors import ArgumentError
+from ..memory import Sink
 from ..spec.dtypes import SAFETENSORS_DTYPES, SAFETENSORS_ORDER, ScalarType, safetensors_dtype_of
 from ..spec.schema import (
     SAFETENSORS_ENTRY,
@@ -86,7 +87,7 @@ def plan(items: Iterable[Item], metadata: Mapping[str, str] | None) -> Plan:
     return Plan(header=SafetensorsFrame.build({"header_length": length}) + text.ljust(length), items=ordered)
 
 
-def write(planned: Plan, sink: Any) -> None:
+def write(planned: Plan, sink: Sink) -> None:
     """Write a planned file."""
     sink.write(planned.header)
     for item in planned.items:
