@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Row", "anonymous_memory", "command_seconds", "in_turns", "peak_memory", "resident_memory"]
+__all__ = ["Row", "anonymous_memory", "command_seconds", "forget_pages", "in_turns", "peak_memory", "resident_memory"]
 
 RUNS = 7
 
@@ -44,16 +45,32 @@ class Row:
         return {**asdict(self), "met": self.met}
 
 
-def in_turns(tasks: dict[str, Callable[[], object]], runs: int = RUNS, warm: bool = True) -> dict[str, float]:
-    """Run the tasks in turns; return the median of each one's wall-clock seconds."""
+def in_turns(
+    tasks: dict[str, Callable[[], object]],
+    runs: int = RUNS,
+    warm: bool = True,
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
+    """Run the tasks in turns; return the median of each one's wall-clock seconds.
+
+    ``before`` runs before each task and is not timed; with ``warm``, the first turn does not count.
+    """
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in range(-1 if warm else 0, runs):
         for name, task in tasks.items():
+            before()
             started = time.perf_counter()
             task()
             if turn >= 0:
                 times[name].append(time.perf_counter() - started)
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def forget_pages(path: Path) -> None:
+    """Have the system forget the pages of a file, so that it is read from disk. Linux only."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def command_seconds(commands: dict[str, Sequence[str]], runs: int = 15) -> dict[str, float]:

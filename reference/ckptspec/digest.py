@@ -7,13 +7,14 @@ pieces, several at a time, and the hashes of the pieces are hashed: one tensor c
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
+
+from blake3 import blake3
 
 from . import neutral
 from .contents import Contents, Entry, sorted_by_bytes
@@ -69,7 +70,7 @@ def _tensors(contents: Contents) -> Iterator[tuple[str, TensorDigest]]:
     with closing(in_order(work.leaves, jobs, threads=1 if contents.payload < _SMALL else None)) as results:
         leaves = chain.from_iterable(results)
         for entry in entries:
-            hasher = hashlib.sha256(_head(entry))
+            hasher = blake3(_head(entry))
             for start in range(0, entry.size, PIECE):
                 hasher.update(next(leaves))
                 advance(min(PIECE, entry.size - start))
@@ -96,11 +97,11 @@ class _Work:
     def _leaf(self, offset: int, size: int) -> bytes:
         source = self.source
         if source.in_memory:
-            return hashlib.sha256(source.read(offset, size)).digest()
+            return blake3(source.read(offset, size)).digest()
         buffer = getattr(self.local, "buffer", None)
         if buffer is None:
             buffer = self.local.buffer = memoryview(bytearray(_STRIDE))
-        hasher = hashlib.sha256()
+        hasher = blake3()
         for start in range(0, size, _STRIDE):
             part = buffer[: size - start]
             source.readinto(offset + start, part)
@@ -117,11 +118,11 @@ def _head(entry: Entry) -> bytes:
 def _whole(tensors: Iterable[TensorDigest], facts: Mapping[str, str]) -> Digest:
     """Return the digests of a file from those of its tensors, which are in the order of their names."""
     made = tuple(tensors)
-    outer = hashlib.sha256(b"ckptspec tensors 1\n")
+    outer = blake3(b"ckptspec tensors 1\n")
     for item in made:
         name = item.name.encode()
         outer.update(b"%s %d %s\n" % (item.digest.encode(), len(name), name))
-    content = hashlib.sha256(b"ckptspec content 1\n%s\n" % outer.hexdigest().encode())
+    content = blake3(b"ckptspec content 1\n%s\n" % outer.hexdigest().encode())
     for key in sorted_by_bytes(facts):
         name, value = key.encode(), facts[key].encode()
         content.update(b"%d %d %s %s\n" % (len(name), len(value), name, value))
