@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 
 import ckptspec
-from ckptspec import ArgumentError, FormatError, decode, safetensors, validate
+from ckptspec import ArgumentError, FormatError, decode, kaun, nuvec, oam, safetensors, validate
 from ckptspec.conformance.cases.safetensors.assemble import T, file, frame, swap
 from ckptspec.conformance.strategies_trees import NUMPY_DTYPES
 from ckptspec.safetensors import Tensor, TensorFile, edit_metadata, safe_open
@@ -391,6 +392,30 @@ def test_edits_that_are_refused(path: Path) -> None:
     assert path.read_bytes() == before[:-1]
     with pytest.raises(FileNotFoundError):
         edit_metadata(path.parent / "nope", {"a": "b"})
+
+
+LOADERS: dict[str, Callable[[Path], Any]] = {
+    "load": safetensors.load,
+    "safe_open": safe_open,
+    "edit_metadata": lambda path: edit_metadata(path, {"k": "v"}),
+    "kaun.Checkpoint": kaun.Checkpoint.load,
+    "kaun.load": kaun.load,
+    "nuvec": lambda path: nuvec.load_into(path, {}),
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_file_of_another_format_is_called_what_it_is(name: str, tmp_path: Path) -> None:
+    made = tmp_path / "x"
+    for content, what in ((oam.dumps(oam.Model()), "a file of another format: .oam"), (b"GGUF\3\0\0\0", "a GGUF file")):
+        made.write_bytes(content)
+        with pytest.raises(FormatError, match=re.escape(f"found {what}, expected")) as caught:
+            LOADERS[name](made)
+        assert caught.value.rule == "ANY-FILE-FORMAT"
+    made.write_bytes(safetensors.dumps(small())[:-1])
+    with pytest.raises(FormatError) as caught:
+        LOADERS[name](made)
+    assert caught.value.rule.startswith("SAFETENSORS-")
 
 
 def test_an_edit_of_a_file_of_another_writer(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from .errors import ArgumentError, FormatError
@@ -25,7 +26,7 @@ __all__ = [
     "format_of",
     "module_for",
     "module_of",
-    "raise_if_foreign",
+    "reading_as",
     "recognise",
     "report_on",
     "unrecognised",
@@ -88,8 +89,17 @@ def unrecognised(source: Source) -> Finding:
     )
 
 
-def raise_if_foreign(source: Source, format: str) -> None:
-    """Raise FormatError if a source that was refused as a file of a format is no file of that format at all."""
+@contextmanager
+def reading_as(source: Source, format: str) -> Iterator[None]:
+    """Read a source as a file of a format; a FormatError says so if it is no file of that format at all."""
+    try:
+        yield
+    except FormatError:
+        _raise_if_foreign(source, format)
+        raise
+
+
+def _raise_if_foreign(source: Source, format: str) -> None:
     from .findings import Finding
 
     known = recognise(source)

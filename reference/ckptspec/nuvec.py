@@ -23,6 +23,7 @@ import numpy as np
 
 from . import safetensors
 from .errors import ArgumentError
+from .formats import reading_as
 from .safetensors._anatomy import Anatomy, Entry
 from .source import BufferSource, FileSource, Source
 from .spec.dtypes import numpy_type
@@ -85,7 +86,7 @@ def load_into(path: str | os.PathLike[str], tree: Any) -> Any:
     will not read it; ArgumentError if the tree is no structure of arrays, or two leaves have one path. Whatever is
     raised, the tree is unchanged.
     """
-    with FileSource(path) as source:
+    with FileSource(path) as source, reading_as(source, "safetensors"):
         return _load_into(source, tree)
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..errors import ArgumentError, FormatError
-from ..formats import raise_if_foreign
+from ..errors import ArgumentError
+from ..formats import reading_as
 from ..publish import publishing
 from ..source import FileSource, Source
 from ..spec.schema import OCANNL_ALIGNMENT
@@ -269,11 +269,8 @@ def _described(value: Any) -> str:
 def opened(path: str | os.PathLike[str]) -> Iterator[Opened]:
     """Open a checkpoint file and read its header; FormatError if a reader must refuse it."""
     with FileSource(path) as source:
-        try:
+        with reading_as(source, "ocannl"):
             anatomy = anatomy_of(source)
-        except FormatError:
-            raise_if_foreign(source, "ocannl")
-            raise
         yield Opened(source, anatomy)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
+from ..formats import reading_as
 from ..source import BufferSource, FileSource, Source
 from ..spec.schema import SAFETENSORS_MAX_HEADER
 from ..text import show
@@ -60,7 +61,7 @@ def load(path: str | os.PathLike[str]) -> TensorFile:
 
     Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
     """
-    with FileSource(path) as source:
+    with FileSource(path) as source, reading_as(source, "safetensors"):
         return read(source)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import ArgumentError
+from ..formats import reading_as
 from ..publish import publishing
 from ..source import FileSource
 from ..spec.schema import SAFETENSORS_HEADER_ALIGNMENT, SAFETENSORS_MAX_HEADER, SafetensorsFrame
@@ -46,7 +47,8 @@ def edit_metadata(
     if isinstance(reserve, bool) or not isinstance(reserve, int) or reserve < 0:
         raise ArgumentError(f"found {show(reserve)}, expected a number of bytes", "reserve")
     with FileSource(path) as source:
-        anatomy = anatomy_of(source)
+        with reading_as(source, "safetensors"):
+            anatomy = anatomy_of(source)
         metadata = _changed(anatomy.metadata, changes, replace)
         text = _text(anatomy, metadata)
         if len(text) <= anatomy.header_length and _in_place(path, anatomy, text.ljust(anatomy.header_length)):

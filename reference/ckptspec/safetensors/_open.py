@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import ArgumentError
+from ..formats import reading_as
 from ..source import FileSource
 from ..text import show
 from . import anatomy_of
@@ -56,7 +57,7 @@ class safe_open:  # noqa: N801  # the official package's name
             raise ArgumentError(f"found {show(framework)}, expected numpy", "framework")
         if device != "cpu":
             raise ArgumentError(f"found {show(device)}, expected cpu", "device")
-        with FileSource(filename) as source:
+        with FileSource(filename) as source, reading_as(source, "safetensors"):
             self._anatomy = anatomy_of(source)
             self._content = source.view(0, source.size)
             self._private = source.private()
