@@ -636,6 +636,18 @@ def test_what_is_saved_of_damaged_files(name: str) -> None:
             assert bytes(model.tensors[key].data) == payload
 
 
+@pytest.mark.parametrize("spaces", [0, 1, 5, 13, 4000])
+@pytest.mark.parametrize("name", ["plain", r"\195\169", r"\x20\'"])
+@pytest.mark.parametrize("length", [0, 3, 1 << 63])
+def test_payloads_are_found_whatever_the_header_length_says(name: str, spaces: int, length: int) -> None:
+    """Also where the header is not padded as usual, and where payloads look like text to be put right."""
+    text = b'{"%s":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}' % name.encode()
+    data = length.to_bytes(8, "little") + text + b" " * spaces + rb'"\195" "'
+    model, survivors, _ = safetensors.salvage(BufferSource(data))
+    assert [bytes(tensor.data) for tensor in model.tensors.values()] == [rb'"\195" "'[:8]]
+    assert "its length was wrong; its text is whole" in [survivor.reason for survivor in survivors]
+
+
 def test_nothing_is_saved_where_nothing_is() -> None:
     for data in (b"", b"{}", b"x" * 100, bytes(100), frame(b"[" * 50), frame(b'"w"')):
         with pytest.raises(FormatError):

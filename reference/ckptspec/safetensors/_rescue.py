@@ -75,25 +75,50 @@ def _recovered(source: Source, anatomy: Anatomy) -> Recovered | None:
 def _whole(source: Source, text: bytes, length: int | None) -> Recovered | None:
     """Read a header that is an object, once the escapes in its names are put right."""
     bom = len(text) - len(text.removeprefix(b"\xef\xbb\xbf"))
-    right, names = _put_right(text[bom:])
+    right, names, moves = _put_right(text[bom:])
     scanner = Scanner(right, SAFETENSORS_MAX_DEPTH)
     try:
         scanner.value()
     except (JsonError, ValueError):
         return None
+    if not right.lstrip(b" \t\r\n").startswith(b"{"):
+        return None
     reason = "what is not JSON in it was put right" if names or bom else "what follows its object is left out"
+    object_only = right[: scanner.at]
     if length is None:
-        end = FRAME_SIZE + bom + scanner.at
-        length = -(-end // SAFETENSORS_HEADER_ALIGNMENT) * SAFETENSORS_HEADER_ALIGNMENT - FRAME_SIZE
+        moved = sum(move for place, move in moves if place <= scanner.at)
+        length = _true_length(source, object_only, bom + scanner.at - moved)
         reason = "its length was wrong; its text is whole"
-    made = Anatomy(size=source.size, header_length=length, text=right[: scanner.at])
-    if not right.lstrip(b" \t\r\n").startswith(b"{") or not read_again(Examination(source, Report()), made):
+    made = Anatomy(size=source.size, header_length=length, text=object_only)
+    if not read_again(Examination(source, Report()), made):
         return None
     return made, reason, names
 
 
+def _true_length(source: Source, text: bytes, end: int) -> int:
+    """Return the length of a header whose object is ``text`` and ends ``end`` bytes after the frame.
+
+    The payloads end where the file does, if nothing is missing. Otherwise they begin where writers begin them, after
+    spaces up to a multiple of 8 bytes, if there are such spaces; else right after the object.
+    """
+    probe = Anatomy(size=source.size, header_length=end, text=text)
+    read_again(Examination(source, Report()), probe)
+    used = max((entry.end for entry in probe.entries if entry.end is not None), default=0)
+    unit = SAFETENSORS_HEADER_ALIGNMENT
+    padded = -(-(FRAME_SIZE + end) // unit) * unit - FRAME_SIZE
+    for length in (source.size - FRAME_SIZE - used, padded):
+        if end <= length <= min(source.size - FRAME_SIZE, end + _PADDING) and _is_blank(source, end, length):
+            return length
+    return end
+
+
+def _is_blank(source: Source, start: int, end: int) -> bool:
+    return not bytes(source.read(FRAME_SIZE + start, end - start)).strip(b" ")
+
+
 # Bounds for headers that were made to take long.
 _REPAIRS: Final = 1_000_000  # strings that are put right
+_PADDING: Final = 1 << 20  # spaces between a header's object and the payloads
 _FAILURES: Final = 100_000  # objects that turn out to be damaged
 _EFFORT: Final = 16  # how often, on an average, a byte is read in vain
 
@@ -103,8 +128,13 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\\(?:([0-9]{3})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 
 
-def _put_right(text: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return a header's text with OCaml's escapes made JSON's, and the names that were changed with their spelling."""
+def _put_right(text: bytes) -> tuple[bytes, dict[str, str], list[tuple[int, int]]]:
+    """Return a header's text with OCaml's escapes made JSON's, and the names that were changed with their spelling.
+
+    The last part tells where a change ends, and by how many bytes it made the text longer.
+    """
+    moves: list[tuple[int, int]] = []
+    length = 0
     names: dict[str, str] = {}
 
     def byte(match: re.Match[bytes]) -> bytes:
@@ -126,8 +156,10 @@ def _put_right(text: bytes) -> tuple[bytes, dict[str, str]]:
         name = _ESCAPE.sub(byte, inner).decode("utf-8", "backslashreplace")
         names[name] = inner.decode("utf-8", "backslashreplace")
         parts += [plain[0], spelled(name).encode()]
+        length += len(parts[-2]) + len(parts[-1])
+        moves.append((length, len(parts[-1]) - len(odd[0])))
         at = odd.end()
-    return b"".join([*parts, text[at:]]), names
+    return b"".join([*parts, text[at:]]), names, moves
 
 
 _OPENING: Final = re.compile(rb'"[ \t\n\r]*+:[ \t\n\r]*+\{')
