@@ -487,6 +487,12 @@ class TorchTensor:
     def cpu(self) -> TorchTensor:
         return TorchTensor(self.array, self.dtype[6:], attached=self.attached)
 
+    def resolve_conj(self) -> TorchTensor:
+        return self
+
+    def resolve_neg(self) -> TorchTensor:
+        return self
+
     def contiguous(self) -> TorchTensor:
         return TorchTensor(np.ascontiguousarray(self.array), self.dtype[6:])
 
@@ -494,7 +500,13 @@ class TorchTensor:
         return TorchTensor(self.array.view(dtype), dtype.name)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
-        if self.attached or self.device != "cpu" or "float8" in self.dtype or self.dtype == "torch.bfloat16":
+        if (
+            self.attached
+            or self.device != "cpu"
+            or "float8" in self.dtype
+            or "float4" in self.dtype
+            or self.dtype == "torch.bfloat16"
+        ):
             raise TypeError("Got unsupported ScalarType")
         return self.array
 
@@ -515,8 +527,36 @@ def test_tensors_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"):
         array = np.array([1, 2, 4], getattr(ml_dtypes, name))
         assert safetensors.dumps({"w": TorchTensor(array, name)}) == safetensors.dumps({"w": array})
+    pairs = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    made = safetensors.dumps({"w": TorchTensor(pairs, "float4_e2m1fn_x2")})
+    assert made == safetensors.dumps({"w": Tensor(dtype="F4", shape=(2, 6), data=pairs.tobytes())})
     with pytest.raises(ArgumentError, match="dtype complex128"):
         safetensors.dumps({"w": TorchTensor(np.zeros(1, np.complex128), "complex128")})
+
+
+def test_tensors_of_the_real_torch_are_written_as_the_official_package_writes_them() -> None:
+    torch = pytest.importorskip("torch")
+    official = pytest.importorskip("safetensors.torch")
+    raw = torch.arange(96, dtype=torch.uint8).reshape(4, 24)
+    words = ("float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 complex64 float8_e5m2 "
+             "float8_e4m3fn float8_e8m0fnu float8_e4m3fnuz float8_e5m2fnuz float4_e2m1fn_x2")  # fmt: skip
+    for word in words.split():
+        tensor = raw.view(getattr(torch, word))
+        assert safetensors.dumps({"w": tensor}) == official.save({"w": tensor})
+    tensors = {
+        "leaf": torch.nn.Parameter(torch.ones(2, 3)),
+        "scalar": torch.tensor(3.5),
+        "transposed": torch.arange(6.0).reshape(2, 3).T,
+        "conjugate": torch.tensor([1 + 2j]).conj(),
+        "negative": torch.tensor([1 + 2j]).conj().imag,
+        "expanded": torch.ones(1).expand(4),
+        "bool": torch.tensor([True, False]),
+    }
+    plain = {name: tensor.detach().resolve_conj().resolve_neg().contiguous() for name, tensor in tensors.items()}
+    assert safetensors.dumps(tensors) == official.save(plain)
+    for odd in (torch.empty(2, device="meta"), torch.eye(3).to_sparse()):
+        with pytest.raises(ArgumentError, match="tensor 'w': Tensor does not convert to an array"):
+            safetensors.dumps({"w": odd})
 
 
 def test_arrays_of_jax() -> None:

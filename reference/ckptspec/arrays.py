@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import ArgumentError
 
-__all__ = ["as_array", "byte_blocks"]
+__all__ = ["as_array", "byte_blocks", "torch_pairs"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _BLOCK: Final = 1 << 22  # bytes that are copied at a time where an array cannot be written as it is
@@ -29,6 +29,16 @@ def as_array(value: Any, path: str) -> Array:
     raise ArgumentError(f"found {type(value).__name__}, expected an array", path)
 
 
+_PAIRS: Final = "torch.float4_e2m1fn_x2"  # an element is a byte with two numbers
+
+
+def torch_pairs(value: Any, path: str) -> Array | None:
+    """Return the bytes of a torch tensor whose elements are pairs of 4-bit floats; None for anything else."""
+    if type(value).__module__.partition(".")[0] != "torch" or str(getattr(value, "dtype", "")) != _PAIRS:
+        return None
+    return as_array(value, path)
+
+
 # Types that torch has and numpy lacks, with the torch integers of their size.
 _TORCH: Final = {
     "bfloat16": ("int16", "bfloat16"),
@@ -37,6 +47,7 @@ _TORCH: Final = {
     "float8_e5m2": ("uint8", "float8_e5m2"),
     "float8_e5m2fnuz": ("uint8", "float8_e5m2fnuz"),
     "float8_e8m0fnu": ("uint8", "float8_e8m0fnu"),
+    "float4_e2m1fn_x2": ("uint8", None),
 }
 
 
@@ -44,15 +55,15 @@ def _from_torch(value: Any) -> Array:
     """Return a torch tensor as an array, without a copy where it lies in the host's memory."""
     import sys
 
-    tensor = value.detach().cpu()
+    tensor = value.detach().cpu().resolve_conj().resolve_neg()
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in _TORCH:
         return np.asarray(tensor)
     import ml_dtypes
 
     integers, dtype = _TORCH[name]
-    whole = tensor.contiguous().view(getattr(sys.modules["torch"], integers))
-    return np.asarray(whole).view(getattr(ml_dtypes, dtype))
+    whole = np.asarray(tensor.contiguous().view(getattr(sys.modules["torch"], integers)))
+    return whole if dtype is None else whole.view(getattr(ml_dtypes, dtype))
 
 
 def byte_blocks(array: Array) -> Iterator[memoryview]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..arrays import as_array, byte_blocks
+from ..arrays import as_array, byte_blocks, torch_pairs
 from ..errors import ArgumentError
 from ..memory import Sink
 from ..spec.dtypes import SAFETENSORS_DTYPES, SAFETENSORS_ORDER, ScalarType, safetensors_dtype_of
@@ -153,6 +153,12 @@ def item_of(name: str, value: Any) -> Item:
     path = _path(name)
     if isinstance(value, Tensor):
         return _stored_item(name, value, path)
+    pairs = torch_pairs(value, path)
+    if pairs is not None:
+        if not pairs.ndim:
+            raise ArgumentError("a scalar of two 4-bit elements has no shape", path)
+        shape = (*pairs.shape[:-1], 2 * pairs.shape[-1])
+        return _stored_item(name, Tensor(dtype="F4", shape=shape, data=pairs.tobytes()), path)
     array = as_array(value, path)
     dtype = safetensors_dtype_of(array.dtype)
     if dtype is None:
