@@ -43,11 +43,15 @@ def check(made: Statistics, values: Any) -> None:
         return
     assert made.minimum == finite.min()
     assert made.maximum == finite.max()
-    exact = [Fraction(value) for value in finite.tolist()]
-    largest = max(map(abs, exact))
+    exact: list[Fraction] = [Fraction(value) for value in finite.tolist()]
+    largest = max(abs(value) for value in exact)
     assert made.mean is not None
+    assert made.minimum is not None
+    assert made.maximum is not None
     assert float(made.minimum) <= made.mean <= float(made.maximum)
-    assert abs(Fraction(made.mean) - sum(exact) / len(exact)) <= largest * Fraction(1, 1 << 48) + Fraction(1, 1 << 1074)
+    assert abs(Fraction(made.mean) - sum(exact, Fraction()) / len(exact)) <= largest * Fraction(1, 1 << 48) + Fraction(
+        1, 1 << 1074
+    )
     check_histogram(made, exact)
 
 
