@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from ..spec.schema import OAM_ENCODINGS
 from ..statistics import Statistics, measurable, statistics_of
 from ..text import printable, shorten, show
 
-__all__ = ["MOST_TENSORS", "Row", "measured", "rows_of", "to_json"]
+__all__ = ["MOST_TENSORS", "Row", "measured", "moment", "rows_of", "to_json"]
 
 MOST_TENSORS: Final = 100_000  # that a page lists
 _NAME: Final = 400  # characters of a name
@@ -47,17 +47,16 @@ class Row:
 # ----------------------------------------------------------------------------------------------------------------- rows
 
 
-def rows_of(format: str, parts: dict[str, Any], moments: Iterable[Region]) -> list[Row]:
-    """Return the tensors that ``inspect`` found in a file; ``moments`` are the regions of those of an optimizer."""
-    if format == "oam":
-        seen: Counter[str] = Counter()
-        rows = []
-        for item in parts["tensors"]:
-            rows.append(_oam(item, seen[item["section"]]))
-            seen[item["section"]] += 1
-        return rows + [_moment(region) for region in moments]
-    make = {"ocannl": _ocannl, "safetensors": _safetensors}[format]
-    return [make(item, number) for number, item in enumerate(parts["tensors"])]
+def rows_of(format: str, parts: dict[str, Any]) -> list[Row]:
+    """Return the tensors that ``inspect`` found in a file, without those of an optimizer."""
+    make = {"oam": _oam, "ocannl": _ocannl, "safetensors": _safetensors}[format]
+    seen: Counter[str] = Counter()
+    rows = []
+    for item in parts["tensors"]:
+        section = item.get("section", "")
+        rows.append(make(item, seen[section]))
+        seen[section] += 1
+    return rows
 
 
 def _row(item: dict[str, Any], scalar: ScalarType | None, shape: Sequence[int] | None, **texts: Any) -> Row:
@@ -83,7 +82,8 @@ def _oam(item: dict[str, Any], number: int) -> Row:
     )
 
 
-def _moment(region: Region) -> Row:
+def moment(region: Region) -> Row:
+    """Return the tensor of an optimizer whose payload a region is."""
     scalar = OAM_DTYPES["f32"]
     item = {"offset": region.offset, "size": region.size, "accepted": True}
     section, name = region.path.split(".")

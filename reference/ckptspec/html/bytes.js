@@ -52,7 +52,11 @@ views.bytes = (() => {
 
   const found = data.findings.map((finding) => [finding.offset, finding.offset + Math.max(1, finding.length), finding])
     .sort((one, other) => one[0] - other[0]);
-  const foundIn = (low, high) => found.filter(([begin, end]) => begin < high && end > low).map((item) => item[2]);
+  const WIDE = 256; // bytes; a finding about more is about a whole part, and marks lines instead of bytes
+  const isWide = (finding) => finding.length > WIDE;
+  // Findings about a stretch, those about the fewest bytes first.
+  const foundIn = (low, high) => found.filter(([begin, end]) => begin < high && end > low).map((item) => item[2])
+    .sort((one, other) => one.length - other.length);
 
   const inner = element("div", { class: "lines", role: "presentation" });
   const box = element("div", {
@@ -101,7 +105,10 @@ views.bytes = (() => {
     const signs = element("span", { class: "signs", "aria-hidden": "true" });
     const lead = line.offset % WIDTH;
     if (lead) { cells.append(" ".repeat(3 * lead)); signs.append(" ".repeat(lead)); }
-    for (const { field, bad, offset, text } of stretches(line, block.raw, block.offset, foundIn(line.offset, line.end))) {
+    const findings = foundIn(line.offset, line.end);
+    if (findings.some(isWide)) made.classList.add("marked");
+    const narrow = findings.filter((finding) => !isWide(finding));
+    for (const { field, bad, offset, text } of stretches(line, block.raw, block.offset, narrow)) {
       const kind = field < 0 ? "unknown" : texts[fields[field][KIND]];
       const classes = `b k-${kind} ${field % 2 ? "odd" : "even"}${bad ? " bad-byte" : ""}${field === active && field >= 0 ? " active" : ""}`;
       const first = field >= 0 && fields[field][OFFSET] === offset;
@@ -193,13 +200,25 @@ views.bytes = (() => {
 
   box.addEventListener("scroll", () => show(false), { passive: true });
   box.addEventListener("keydown", press);
-  box.addEventListener("focus", () => { if (active >= 0) tipAt(active, inner.querySelector(`[data-field="${active}"]`)); });
+  // Where nothing is pointed at, the field that the keys have chosen is explained.
+  function tipOfKeys() {
+    const field = document.activeElement === box ? active : -1;
+    tipAt(field, inner.querySelector(`[data-field="${field}"]`));
+  }
+
+  box.addEventListener("focus", tipOfKeys);
   box.addEventListener("blur", () => { tip.hidden = true; });
+  // A pointer that rests where the page has moved points at nothing.
+  let pointer = "";
+  const placeOf = (event) => `${event.screenX} ${event.screenY}`;
+  document.addEventListener("mousemove", (event) => { pointer = placeOf(event); }, { passive: true });
   box.addEventListener("mouseover", (event) => {
+    if (pointer === placeOf(event)) return;
     const target = event.target.closest("[data-field]");
-    tipAt(target ? Number(target.dataset.field) : -1, target);
+    if (target && Number(target.dataset.field) >= 0) tipAt(Number(target.dataset.field), target);
+    else tipOfKeys();
   });
-  box.addEventListener("mouseleave", () => { tip.hidden = true; });
+  box.addEventListener("mouseleave", tipOfKeys);
   box.addEventListener("click", (event) => {
     const target = event.target.closest("[data-field]");
     if (target && Number(target.dataset.field) >= 0) activate(Number(target.dataset.field));
@@ -235,6 +254,7 @@ views.bytes = (() => {
 
   return {
     start: () => show(true),
+    fieldAt,
     show(offset) {
       document.getElementById("bytes").scrollIntoView();
       const field = fieldAt(offset);

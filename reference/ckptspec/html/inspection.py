@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from ..findings import Finding, Report
@@ -14,7 +14,7 @@ from ..source import Source
 from ..text import count, printable
 from ._layout import Layout, Places
 from ._records import blob, records_of, survivors_of
-from ._tensors import MOST_TENSORS, Row, measured, rows_of, to_json
+from ._tensors import MOST_TENSORS, Row, measured, moment, rows_of, to_json
 from .page import page, resource
 
 __all__ = ["MOST_FINDINGS", "inspection"]
@@ -29,7 +29,8 @@ _CONTENTS: Final = (
     ("bytes", "Bytes"),
 )
 _BLOBS: Final = ("config.arch_config",)
-_ROW: Final = re.compile(r"(?:weights|state|tensors)\[\d+\]|optimizer\.\w+_moment")
+_MOMENT: Final = re.compile(r"optimizer\.\w+_moment")
+_ROW: Final = re.compile(rf"(?:weights|state|tensors)\[\d+\]|{_MOMENT.pattern}")
 
 
 def inspection(source: Source, *, values: bool = True) -> tuple[str, Report]:
@@ -59,28 +60,31 @@ def inspection(source: Source, *, values: bool = True) -> tuple[str, Report]:
 
 def _data(source: Source, format: str | None, report: Report, parts: dict[str, Any], values: bool) -> dict[str, Any]:
     listed = report.findings[:MOST_FINDINGS]
-    moments: list[Region] = []
+    rows = rows_of(format, parts) if format is not None and parts else []
+    total = len(rows)
+    del rows[MOST_TENSORS:]
+    places = _by_key(rows)
+    layout = Layout(source, listed, places)
     blobs: dict[str, str] = {}
-    rows: list[Row] = []
-    records: list[dict[str, Any]] = []
-    regions: Iterator[Region] = iter(())
-    if format is not None and parts:
-        regions = module_of(format).regions(source)
-        for region in module_of(format).regions(source) if format == "oam" else ():
-            if _ROW.fullmatch(region.path):
-                moments.append(region)
+
+    def watched(regions: Iterator[Region]) -> Iterator[Region]:
+        for region in regions:
+            if _MOMENT.fullmatch(region.path):
+                places[region.path] = [(len(rows), region.offset)]
+                rows.append(moment(region))
             elif region.path in _BLOBS:
                 blobs[region.path] = blob(source, region)
-        rows = rows_of(format, parts, moments)
-    total = len(rows)
-    rows = rows[:MOST_TENSORS]
-    layout = Layout(source, listed, _by_key(rows))
-    layout.take(regions)
-    if format is not None and parts:
+            yield region
+
+    if format is None or not parts:
+        layout.take(())
+        records = []
+    else:
+        layout.take(watched(module_of(format).regions(source)))
         records = records_of(format, parts, layout.docs, blobs)
     statistics = measured(source, rows) if values else {}
     return {
-        "file": _file(source, format, report, total),
+        "file": _file(source, format, report, max(total, len(rows))),
         "findings": [_finding(finding, layout, rows) for finding in listed],
         "records": survivors_of(report.survivors) + records,
         "tensors": to_json(rows, statistics),
@@ -89,11 +93,11 @@ def _data(source: Source, format: str | None, report: Report, parts: dict[str, A
     }
 
 
-def _by_key(rows: Sequence[Row]) -> Mapping[str, Places]:
-    made: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
+def _by_key(rows: Sequence[Row]) -> dict[str, Places]:
+    made = defaultdict(list)
     for at, row in enumerate(rows):
         made[row.key].append((at, row.offset))
-    return made
+    return dict(made)
 
 
 def _file(source: Source, format: str | None, report: Report, tensors: int) -> dict[str, Any]:

@@ -55,7 +55,7 @@ views.map = (() => {
   }
 
   function colours() {
-    const names = ["record", "index", "data", "data-2", "padding", "hole", "bad", "warn", "note", "fg"];
+    const names = ["record", "index", "data", "data-2", "padding", "hole", "bad", "warn", "note", "fg", "edge"];
     return Object.fromEntries(names.map((name) => {
       probe.style.color = `var(--map-${name}, var(--${name}))`;
       return [name, getComputedStyle(probe).color];
@@ -82,6 +82,7 @@ views.map = (() => {
       const least = kind === "data" ? 0.3 : 1;
       pen.fillRect(left, MARKS, Math.max(least, right - left - (right - left > 4 ? 1 : 0)), height - MARKS);
     }
+    if (canvas === close) drawFields(pen, low, high, place, height, paint);
     if (selected >= 0 && end(selected) > low && start(selected) < high) {
       pen.strokeStyle = paint.fg;
       pen.lineWidth = 2;
@@ -103,6 +104,14 @@ views.map = (() => {
       pen.lineWidth = 1.5;
       pen.strokeRect(Math.max(1, place(from) - 1), 1, Math.min(width - 2, Math.max(3, place(to) - place(from) + 2)), height - 2);
     }
+  }
+
+  // Where fields are wide enough to be told apart, a line stands before each.
+  function drawFields(pen, low, high, place, height, paint) {
+    const visible = data.layout.fields.filter((field) => field[0] > low && field[0] < high);
+    if (visible.length > close.clientWidth / 6) return;
+    pen.fillStyle = paint.edge;
+    for (const field of visible) pen.fillRect(place(field[0]) - 0.5, MARKS, 1, height - MARKS);
   }
 
   let waiting = false;
@@ -133,7 +142,7 @@ views.map = (() => {
     zoom(centre - (centre - from) * factor, centre + (to - centre) * factor);
   }
 
-  function describe() {
+  function describe(offset) {
     if (selected < 0) {
       details.replaceChildren(element("p", { class: "dim" }, number ? "Nothing is selected." : "The file is empty."));
       return;
@@ -149,9 +158,10 @@ views.map = (() => {
         name === null ? "" : ` in ${label}`,
         `: bytes ${shown.number(start(selected))} to ${shown.number(end(selected) - 1)} (${shown.hex(start(selected))}), `,
         shown.bytes(size(selected))),
+      fieldLine(offset === undefined ? start(selected) : offset),
       element("p", { class: "tools" },
         button("Magnify this part", "Magnify", () => showRange(start(selected), size(selected))),
-        button("Show the bytes of this part", "Bytes", () => views.bytes.show(start(selected))),
+        button("Show the bytes of this part", "Bytes", () => views.bytes.show(offset === undefined ? start(selected) : offset)),
         row < 0 ? null : button("Show this tensor in the table", "Tensor", () => views.tensors.show(row))),
       ...about.slice(0, 5).map((finding) => element("p", {},
         element("span", { class: `chip ${views.severity[finding.severity]}` }, finding.rule),
@@ -159,14 +169,22 @@ views.map = (() => {
     );
   }
 
-  function select(index) {
+  function fieldLine(offset) {
+    const at = views.bytes ? views.bytes.fieldAt(offset) : -1;
+    if (at < 0) return null;
+    const [first, length, path, , , value, doc] = data.layout.fields[at];
+    return element("p", {}, element("code", {}, path), value ? ` ${value}` : "", length && first !== start(selected) ? ` at byte ${shown.number(first)}` : "",
+      data.layout.texts[doc] ? element("span", { class: "dim" }, ` ${data.layout.texts[doc]}`) : null);
+  }
+
+  function select(index, offset) {
     selected = Math.min(Math.max(index, 0), number - 1);
     if (selected < 0) return;
     const width = to - from;
     if (end(selected) <= from || start(selected) >= to) {
       zoom(start(selected) + size(selected) / 2 - width / 2, start(selected) + size(selected) / 2 + width / 2);
     }
-    describe();
+    describe(offset);
     redraw();
   }
 
@@ -174,7 +192,7 @@ views.map = (() => {
     const margin = Math.max(length / 8, 2);
     selected = number ? at(offset) : -1;
     zoom(offset - margin, offset + length + margin);
-    describe();
+    describe(offset);
   }
 
   function press(event) {
@@ -229,7 +247,11 @@ views.map = (() => {
     if (dragged.moved) zoom(dragged.from + moved, dragged.to + moved);
   });
   close.addEventListener("pointerup", (event) => {
-    if (dragged && !dragged.moved && number) select(pick(close, from, to, event.offsetX));
+    if (dragged && !dragged.moved && number) {
+      const index = pick(close, from, to, event.offsetX);
+      const offset = Math.floor(from + (event.offsetX / close.clientWidth) * (to - from));
+      select(index, offset >= start(index) && offset < end(index) ? offset : undefined);
+    }
     dragged = null;
   });
   close.addEventListener("dblclick", (event) => {

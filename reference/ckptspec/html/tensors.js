@@ -46,13 +46,13 @@ views.tensors = (() => {
     { name: "bytes", label: "bytes", value: (tensor) => tensor.bytes, number: true },
     { name: "offset", label: "offset", value: (tensor) => tensor.offset, number: true },
     ...["minimum", "maximum", "mean"].map((name) => (
-      { name, label: name.slice(0, name === "mean" ? 4 : 3), value: statistic(name), number: true, brief: true })),
-    { name: "nan", label: "NaN", value: statistic("nan"), number: true, zero: true },
-    { name: "infinite", label: "inf", value: statistic("infinite"), number: true, zero: true },
-  ].filter(({ name, value, zero }) => {
+      { name, label: name.slice(0, name === "mean" ? 4 : 3), value: statistic(name), number: true, brief: true, measured: true })),
+    { name: "nan", label: "NaN", value: statistic("nan"), number: true, zero: true, measured: true },
+    { name: "infinite", label: "inf", value: statistic("infinite"), number: true, zero: true, measured: true },
+  ].filter(({ name, value, measured }) => {
     if (name === "section") return tensors.some((tensor) => tensor.section);
     if (name === "encoding") return tensors.some((tensor) => tensor.encoding !== "dense");
-    return data.values || !(zero || ["minimum", "maximum", "mean"].includes(name)) || !value;
+    return value && (data.values || !measured);
   });
   if (data.values) columns.push({ name: "histogram", label: "histogram" });
 
@@ -97,7 +97,7 @@ views.tensors = (() => {
 
   function histogram(statistics, width, height, label) {
     const { heights, low, width: bin } = statistics;
-    const step = width / heights.length;
+    const step = Math.min(width / heights.length, width / 8); // few bins are no block of colour
     const gap = step > 4 ? 1 : 0;
     let path = "";
     for (let i = 0; i < heights.length; i += 1) {
@@ -214,7 +214,7 @@ views.tensors = (() => {
         element("label", { for: "tensor-search" }, "Search"), search,
         marked ? element("label", {}, only, " only those with findings") : null,
         status, before, after, tensors.length > SIZES[0] ? sizes : null),
-      data.values ? null : element("p", { class: "dim" }, "Values were not read: there are no statistics."),
+      data.values ? "" : element("p", { class: "dim" }, "Values were not read: there are no statistics."),
       element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table of tensors" },
         element("table", { class: "full tensors" }, element("thead", {}, element("tr", {}, columns.map(head))), body)),
     );
