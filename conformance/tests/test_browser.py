@@ -225,7 +225,7 @@ def test_ten_thousand_tensors_are_few_elements_and_answer_at_once(view: View, ma
         box.dispatchEvent(new Event('input'));
         return performance.now() - start;
     }""")
-    assert taken < 3000  # milliseconds, on a machine that does much else
+    assert taken < 5000  # milliseconds, on a machine that does much else
     assert len(names(page)) == 100
     assert all("99" in name for name in names(page))
     page.get_by_label("Search").fill("layers.9999.")

@@ -148,7 +148,7 @@ views.bytes = (() => {
     return [
       element("p", {}, element("strong", {}, path), " ", element("span", { class: "dim" }, texts[type])),
       value ? element("p", { class: "value" }, value) : null,
-      texts[doc] ? element("p", {}, texts[doc]) : null,
+      texts[doc] ? element("p", {}, ckptspec.prose(texts[doc])) : null,
       tensor >= 0 ? element("p", { class: "dim" }, `tensor ${data.tensors.rows[tensor][2]}`) : null,
       element("p", { class: "dim" }, `bytes ${shown.number(offset)} to ${shown.number(offset + size - 1)} (${shown.hex(offset)}), ${shown.bytes(size)}`),
       ...findings.slice(0, 3).map((finding) => element("p", {}, element("span", { class: `chip ${views.severity[finding.severity]}` }, finding.rule),

@@ -18,7 +18,7 @@
       element("dl", {},
         element("dt", {}, "found"), element("dd", {}, finding.found),
         element("dt", {}, "expected"), element("dd", {}, finding.expected)),
-      element("p", { class: "dim" }, finding.sentence),
+      element("p", { class: "dim" }, ckptspec.prose(finding.sentence)),
       finding.hint ? element("p", {}, finding.hint) : null,
       id ? element("p", { class: "tools" },
         element("button", { type: "button", onclick: () => views.bytes.show(finding.offset) }, "Show the bytes"),
@@ -69,12 +69,12 @@
     const place = document.getElementById("records-view");
     if (!data.records.length) place.append(element("p", { class: "dim" }, "There are none, or they cannot be read."));
     for (const { title, columns, rows, note } of data.records) {
-      place.append(element("h3", {}, title), note ? element("p", { class: "dim" }, note) : "");
+      place.append(element("h3", {}, title), note ? element("p", { class: "dim" }, ckptspec.prose(note)) : "");
       if (!rows.length) continue;
       place.append(element("div", { class: "wide" }, element("table", { class: "record" },
         columns.length ? element("thead", {}, element("tr", {}, columns.map((name) => element("th", { scope: "col" }, name)))) : null,
         element("tbody", {}, rows.map((row) => element("tr", {}, row.map((value, i) => (
-          i || columns.length ? element("td", { class: i > 1 && !columns.length ? "dim" : null }, value) : element("th", { scope: "row" }, value)))))))));
+          i || columns.length ? element("td", { class: i > 1 && !columns.length ? "dim" : null }, i > 1 && !columns.length ? ckptspec.prose(value) : value) : element("th", { scope: "row" }, value)))))))));
     }
   }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ def inspection(source: Source, *, values: bool = True) -> tuple[str, Report]:
     else:
         report, parts = module_of(known).inspect(source)
     data = _data(source, known, report, parts, values)
-    name = printable(source.name or "-")
+    name = printable(os.path.basename(source.name or "-"))  # the page may go to others, the path is nobody's business
     made = page(
         f"{name} - ckptspec",
         resource("inspection.html"),

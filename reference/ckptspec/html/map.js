@@ -108,10 +108,11 @@ views.map = (() => {
 
   // Where fields are wide enough to be told apart, a line stands before each.
   function drawFields(pen, low, high, place, height, paint) {
-    const visible = data.layout.fields.filter((field) => field[0] > low && field[0] < high);
-    if (visible.length > close.clientWidth / 6) return;
+    const LEAST = 6; // pixels
     pen.fillStyle = paint.edge;
-    for (const field of visible) pen.fillRect(place(field[0]) - 0.5, MARKS, 1, height - MARKS);
+    for (const [first, length] of data.layout.fields) {
+      if (first > low && first < high && place(first + length) - place(first) >= LEAST) pen.fillRect(place(first) - 0.5, MARKS, 1, height - MARKS);
+    }
   }
 
   let waiting = false;
@@ -174,7 +175,7 @@ views.map = (() => {
     if (at < 0) return null;
     const [first, length, path, , , value, doc] = data.layout.fields[at];
     return element("p", {}, element("code", {}, path), value ? ` ${value}` : "", length && first !== start(selected) ? ` at byte ${shown.number(first)}` : "",
-      data.layout.texts[doc] ? element("span", { class: "dim" }, ` ${data.layout.texts[doc]}`) : null);
+      data.layout.texts[doc] ? element("span", { class: "dim" }, " ", ckptspec.prose(data.layout.texts[doc])) : null);
   }
 
   function select(index, offset) {

@@ -19,6 +19,9 @@ const ckptspec = (() => {
   const element = (name, properties, ...children) => fill(document.createElement(name), properties, children);
   const svg = (name, properties, ...children) => fill(document.createElementNS(SVG, name), properties, children);
 
+  // A sentence of the specification: what stands between backquotes is code.
+  const prose = (text) => text.split("`").map((part, at) => (at % 2 ? element("code", {}, part) : part));
+
   function stored(value) {
     try { // a browser may refuse to remember
       if (value !== undefined) localStorage.setItem("ckptspec-theme", value);
@@ -51,5 +54,5 @@ const ckptspec = (() => {
   showTheme();
 
   const data = JSON.parse(document.getElementById("data").textContent);
-  return Object.freeze({ data, element, svg, isDark });
+  return Object.freeze({ data, element, svg, prose, isDark });
 })();
