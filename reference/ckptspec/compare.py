@@ -177,7 +177,7 @@ class _Values:
         order = sorted(range(len(made)), key=lambda at: made[at].one.offset)  # as they lie on the disk
         total = sum(pair.one.size + pair.other.size for pair in made)
         if total >= _SMALL:
-            _keep_memory()
+            keep_memory()
         jobs = batches((job for at in order for job in _jobs(at, made[at])), lambda job: job.size)
         with closing(in_order(self._batch, jobs, threads=1 if total < _SMALL else None)) as results:
             for batch in results:
@@ -248,18 +248,20 @@ class _Values:
         for start in range(job.start, job.start + job.number, step):
             count = min(step, job.start + job.number - start)
             raw = [
-                _stored(source, entry, start, count)
+                stored_elements(source, entry, start, count)
                 for source, entry in zip(self.sources, (pair.one, pair.other), strict=True)
             ]
             if not pair.dtype_changed and raw[0] == raw[1]:
                 continue
             stored = stored or not pair.dtype_changed
-            values = [_decoded(part, entry, count) for part, entry in zip(raw, (pair.one, pair.other), strict=True)]
+            values = [
+                decoded_elements(part, entry, count) for part, entry in zip(raw, (pair.one, pair.other), strict=True)
+            ]
             total = total.joined(differences(values[0], values[1], common, self.tolerance).moved(start))
         return total, stored
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Have freed memory kept for the next array: without this, every array of 128 KB is made of new pages.
 
     The C library gives memory back to the system at once, until a larger block was allocated and freed.
@@ -305,7 +307,7 @@ def _jobs(at: int, pair: Pair) -> Iterator[_Job]:
         yield _Job(at, pair, start, count, (pair.one.size + pair.other.size) * count // number)
 
 
-def _stored(source: Source, entry: Entry, start: int, count: int) -> bytes:
+def stored_elements(source: Source, entry: Entry, start: int, count: int) -> bytes:
     """Return the stored bytes of some elements; of a quantized tensor, whole blocks: their codes, then their scales."""
     if entry.encoding == DENSE:
         return bytes(source.read(entry.offset + start * entry.scalar.size, count * entry.scalar.size))
@@ -317,7 +319,8 @@ def _stored(source: Source, entry: Entry, start: int, count: int) -> bytes:
     )
 
 
-def _decoded(raw: bytes, entry: Entry, count: int) -> Any:
+def decoded_elements(raw: bytes, entry: Entry, count: int) -> Any:
+    """Return the values of stored elements, as ``values_of`` does; those of quantized blocks are binary32."""
     if entry.encoding == DENSE:
         return values_of(raw, entry.scalar)
     from .quantization import QuantizedTensor
