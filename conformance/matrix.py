@@ -272,7 +272,7 @@ def _column(name: str, runs: Sequence[RunResult]) -> Column:
 # --- for people -----------------------------------------------------------------------------------------------------
 
 
-def cell_text(cell: Result | None) -> str:
+def cell_text(matrix: Matrix, cell: Result | None) -> str:
     """Return what a cell says, in a word or two: what was done if that was right, else what is wrong with it."""
     if cell is None:
         return "not asked"
@@ -282,7 +282,9 @@ def cell_text(cell: Result | None) -> str:
         return cell.outcome.replace("-", " ")
     if cell.direction == ENCODE:
         return "writes" if cell.accepted else "refuses"
-    return "accepts" if cell.accepted else "refuses"
+    if not cell.accepted:
+        return "refuses"
+    return "same document" if matrix.kind == EXCHANGE else "accepts"
 
 
 def render_text(matrix: Matrix) -> str:
@@ -344,5 +346,5 @@ def _exchange_table(matrix: Matrix) -> list[str]:
 def _rows_table(matrix: Matrix, rows: Sequence[Row]) -> list[str]:
     table = [["  test", "verdict", *(shorten(column.name, _WIDTH) for column in matrix.columns)]]
     for row in rows:
-        table.append([f"  {row.id}", row.case.verdict, *map(cell_text, matrix.cells(row))])
+        table.append([f"  {row.id}", row.case.verdict, *(cell_text(matrix, cell) for cell in matrix.cells(row))])
     return aligned(table)

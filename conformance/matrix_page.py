@@ -76,7 +76,9 @@ def _data(matrix: Matrix, rule_link: Callable[[str], str | None] | None, note: s
         # one row: case, group, whether there is a difference
         "rows": [[place[row.case.id], groups.index(row.group), int(matrix.differs(row))] for row in matrix.rows],
         "ids": [row.id for row in matrix.rows],
-        "cells": [[_cell(column.results.get(row.id), texts) for row in matrix.rows] for column in matrix.columns],
+        "cells": [
+            [_cell(matrix, column.results.get(row.id), texts) for row in matrix.rows] for column in matrix.columns
+        ],
         "texts": texts.listed,
     }
 
@@ -123,7 +125,7 @@ def _rule(rule: Rule, rule_link: Callable[[str], str | None] | None) -> dict[str
     }
 
 
-def _cell(result: Result | None, texts: _Texts) -> list[Any] | None:
+def _cell(matrix: Matrix, result: Result | None, texts: _Texts) -> list[Any] | None:
     """Return status, outcome, whether something was accepted, the cell's text, expected, happened, and all the rest."""
     if result is None:
         return None
@@ -140,6 +142,6 @@ def _cell(result: Result | None, texts: _Texts) -> list[Any] | None:
         result.status,
         result.outcome,
         int(result.accepted),
-        *(texts.place(text) for text in (cell_text(result), result.expected, result.happened)),
+        *(texts.place(text) for text in (cell_text(matrix, result), result.expected, result.happened)),
         {key: value for key, value in rest.items() if value},
     ]
