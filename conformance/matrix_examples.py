@@ -52,8 +52,8 @@ _DECODERS_NOTE: Final = (
     "decoders with a bug put in on purpose, to show what that looks like."
 )
 _EXCHANGE_NOTE: Final = (
-    "The documents of the golden cases, written by the reference and by plain encoders, and read by the reference, plain "
-    "decoders, the C adapter of the documentation, and a decoder with a bug put in on purpose."
+    "The documents of the golden cases, written by the reference and by plain encoders, and read by the reference, "
+    "plain decoders, the C adapter of the documentation, and a decoder with a bug put in on purpose."
 )
 
 
