@@ -284,7 +284,7 @@ def cell_text(matrix: Matrix, cell: Result | None) -> str:
         return "writes" if cell.accepted else "refuses"
     if not cell.accepted:
         return "refuses"
-    return "same document" if matrix.kind == EXCHANGE else "accepts"
+    return "same" if matrix.kind == EXCHANGE else "accepts"
 
 
 def render_text(matrix: Matrix) -> str:

@@ -41,7 +41,6 @@ _PLAIN: Final = "plain"
 _OAM: Final = ("oam",)
 _FAULTY: Final = {
     "accept-dup": "faulty: takes a name twice",
-    "crash": "faulty: dies of q4 and q8",
     "extents": "faulty: pads shapes",
 }
 
@@ -72,7 +71,7 @@ def decoders_matrix(c_adapter: str | None = None, options: Options | None = None
     """Return the decoders × cases. ``c_adapter`` is the command of the C adapter, if it could be compiled."""
     suite = load_suite()
     wanted = [Party(name=REFERENCE, adapter=reference_decoder()), *_plain_decoders(), *_c_decoders(c_adapter)]
-    wanted += [_faulty("accept-dup"), _faulty("crash")]
+    wanted += [_faulty(bug) for bug in _FAULTY]
     return _presentable(matrix_of_runs([_run(suite, party, options or Options()) for party in wanted], suite))
 
 

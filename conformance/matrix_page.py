@@ -24,12 +24,12 @@ _BODY: Final = """<section id="summary" aria-labelledby="summary-title">
 <h2 id="cases-title">Cases</h2>
 <div id="tools" class="tools" role="search" aria-label="Filter the cases"></div>
 <p id="shown" class="dim" role="status"></p>
-<div class="split">
+<div id="split" class="split">
 <div id="grid" class="grid" tabindex="0" aria-describedby="keys"></div>
 <section id="detail" class="detail" aria-label="The chosen case"></section>
 </div>
 <p id="keys" class="dim">A click, or the arrow keys in the table, choose a case: what it is about and what became of it
-stand beside the table. The page's address then leads to this case.</p>
+stand beside the table, and the page's address leads to this case. Escape closes it.</p>
 </section>"""
 
 

@@ -184,8 +184,8 @@
       return element("td", {}, element("span", { class: `chip ${look(cell)}` }, shownText(cell)));
     });
     return element("tr", { class: "case", id: `row-${row}`, "aria-rowindex": place + 2,
-      "aria-selected": String(row === chosen), onclick: () => choose(row) },
-    element("th", { scope: "row", title: item.title }, data.ids[row]), element("td", {}, item.verdict), cells);
+      "aria-selected": String(row === chosen), onclick: () => choose(row, true) },
+    element("th", { scope: "row", title: `${data.ids[row]}: ${item.title}` }, data.ids[row]), element("td", {}, item.verdict), cells);
   }
 
   function draw(anew) {
@@ -213,16 +213,30 @@
     else if (top + ROW > grid.scrollTop + room) grid.scrollTop = top + ROW - room;
   }
 
-  function choose(row) {
+  function choose(row, clicked) {
     chosen = row;
+    byId("split").classList.add("open");
     reveal(row);
     draw(true);
     grid.setAttribute("aria-activedescendant", `row-${row}`);
     showCase(row);
     history.replaceState(null, "", `#test=${encodeURIComponent(data.ids[row])}`);
+    const below = byId("detail").offsetTop > grid.offsetTop + grid.offsetHeight / 2; // where the window is narrow
+    if (clicked && below) byId("detail").scrollIntoView();
+  }
+
+  function close() {
+    chosen = -1;
+    byId("split").classList.remove("open");
+    byId("detail").replaceChildren();
+    grid.removeAttribute("aria-activedescendant");
+    draw(true);
+    grid.focus({ preventScroll: true });
+    history.replaceState(null, "", "#cases");
   }
 
   function onKey(event) {
+    if (event.key === "Escape" && chosen >= 0) close();
     const step = PAGE_KEYS[event.key];
     if (step === undefined || !visible.length || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -299,7 +313,8 @@
     const chips = [item.verdict, `level ${item.level}`, item.kind, item.versions.length
       ? `version ${item.versions.join(", ")}` : "", ...item.tags].filter(Boolean);
     byId("detail").replaceChildren(
-      element("h3", { tabindex: "-1" }, item.id),
+      element("button", { type: "button", class: "close", onclick: close }, "Close"),
+      element("h3", {}, item.id),
       line(item.title),
       element("div", { class: "chips" }, chips.map((text) => element("span", { class: "chip" }, text))),
       facts([
@@ -424,15 +439,10 @@
   buildTools();
   buildTable();
   refresh();
-  showHint();
   const asked = decodeURIComponent(location.hash.replace(/^#test=/, ""));
   const there = data.ids.indexOf(asked);
   if (there >= 0) {
     choose(there);
     byId("cases").scrollIntoView();
-  }
-
-  function showHint() {
-    byId("detail").replaceChildren(element("p", { class: "dim" }, "Choose a case to see what it is about."));
   }
 })();
