@@ -254,10 +254,8 @@ class _Values:
             if not pair.dtype_changed and raw[0] == raw[1]:
                 continue
             stored = stored or not pair.dtype_changed
-            values = [
-                decoded_elements(part, entry, count) for part, entry in zip(raw, (pair.one, pair.other), strict=True)
-            ]
-            total = total.joined(differences(values[0], values[1], common, self.tolerance).moved(start))
+            one, other = (decoded_elements(raw[at], entry, count) for at, entry in enumerate((pair.one, pair.other)))
+            total = total.joined(differences(one, other, common, self.tolerance).moved(start))
         return total, stored
 
 

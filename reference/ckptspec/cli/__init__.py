@@ -63,6 +63,8 @@ def _add_looking(verb: Adder) -> None:
     made.add_argument("--hex", action="store_true", help="show the bytes, field by field")
     made.add_argument("--only", metavar="PATH", default="", help="with --hex: only fields whose path begins so")
     made.add_argument("--json", action="store_true", help="print JSON")
+    made.add_argument("--html", metavar="OUT", help="write an HTML page that needs no other file; - is standard output")
+    made.add_argument("--no-values", action="store_true", help="with --html: no statistics, read no payloads")
 
     made = verb("explain", "looking:explain", "Explain a rule, or list all of them.")
     made.add_argument("rule", nargs="?", metavar="RULE", help="an id such as OAM-SEC-OVERLAP; none: list them")

@@ -136,6 +136,14 @@ def inspect(args: argparse.Namespace) -> int:
     if args.only and not args.hex:
         print("ckptspec: --only goes with --hex", file=sys.stderr)
         return 2
+    if args.no_values and args.html is None:
+        print("ckptspec: --no-values goes with --html", file=sys.stderr)
+        return 2
+    if args.html is not None:
+        if args.hex or args.json:
+            print("ckptspec: --html goes neither with --hex nor with --json", file=sys.stderr)
+            return 2
+        return _write_page(args)
     with open_argument(args.file) as source:
         known = recognise(source)
         report = Report(source=source.name, size=source.size)
@@ -157,6 +165,22 @@ def inspect(args: argparse.Namespace) -> int:
             else:
                 print_parts(known, parts, style)
             _print_report(report, style, quiet=False, strict=False)
+    return 0 if report.ok else 1
+
+
+def _write_page(args: argparse.Namespace) -> int:
+    """Write the HTML page about a file; 1 if a reader must refuse the file."""
+    from ..html.inspection import inspection
+    from ..publish import publishing
+
+    with open_argument(args.file) as source, meter(source.size * (2 - args.no_values), "inspect"):
+        text, report = inspection(source, values=not args.no_values)
+    if args.html == "-":
+        sys.stdout.write(text)
+    else:
+        with publishing(args.html) as draft:
+            draft.write(text.encode())
+        print(f"{printable(args.html)}: written; {_verdict(report, Style(sys.stdout), strict=False)}")
     return 0 if report.ok else 1
 
 

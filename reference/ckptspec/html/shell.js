@@ -9,8 +9,8 @@ const ckptspec = (() => {
       if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
       else made.setAttribute(name, value === true ? "" : String(value));
     }
-    for (const child of children.flat()) {
-      if (child !== null && child !== undefined) made.append(child); // text stays text, whatever is in it
+    for (const child of children.flat(Infinity)) {
+      if (child !== null && child !== undefined && child !== "") made.append(child); // text stays text, whatever is in it
     }
     return made;
   }
