@@ -11,11 +11,12 @@ from ..neutral import dump_json, parse_json
 from ..source import BufferSource
 from ..text import count
 from .answers import ACCEPTED, REJECTED, Answer
-from .catalogue import Case
+from .catalogue import Case, Suite
 from .differences import Difference, first_difference
 from .outcome_report import (
     ACCEPTED_INVALID,
     DECODE,
+    ENCODE,
     FAILED,
     INVALID_FILE,
     MISBEHAVIOUR,
@@ -29,6 +30,7 @@ from .outcome_report import (
 )
 
 __all__ = [
+    "ANY_FORMAT",
     "Judgement",
     "Test",
     "is_error",
@@ -36,8 +38,11 @@ __all__ = [
     "judge_encoder",
     "speaks_protocol",
     "status_of",
+    "suite_tests",
     "what_is_at",
 ]
+
+ANY_FORMAT: Final = "any"  # cases that go along with every format
 
 # An encoder writes the version that the document gives, so this finding is no fault of its own. That the version is
 # really the document's shows when the file is decoded.
@@ -57,6 +62,17 @@ class Test:
     def id(self) -> str:
         """The test's id, such as ``decode:oam/minimal``."""
         return f"{self.direction}:{self.case.id}"
+
+
+def suite_tests(suite: Suite) -> list[Test]:
+    """Return all tests of a suite: decoders get all files, encoders all documents and those of the valid files."""
+    decode = [Test(direction=DECODE, case=case) for case in suite.cases if case.kind == "file"]
+    encode = [
+        Test(direction=ENCODE, case=case)
+        for case in suite.cases
+        if case.kind == "document" or (case.verdict == "valid" and case.format != ANY_FORMAT)
+    ]
+    return decode + encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

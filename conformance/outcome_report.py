@@ -93,7 +93,8 @@ class Result:
 
     ``file`` is the path of the golden file and ``by_hand`` the command line that asks the same, both for failures only.
     ``where`` says what is at the byte for which a valid file was rejected, ``printed`` and ``stderr`` show what a
-    misbehaving command said. ``compared``: whether something was accepted, and its content compared.
+    misbehaving command said. ``accepted``: whether a document, or a file, came back; ``compared``: whether that was so,
+    and the content was compared.
     """
 
     direction: str
@@ -139,6 +140,7 @@ class Result:
             "status": self.status,
             "outcome": self.outcome or None,
             "expected": self.expected,
+            "accepted": self.accepted,
             "happened": self.happened,
             "difference": self.difference.to_json() if self.difference else None,
             "rules": list(self.rules),
@@ -232,8 +234,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A whole run. ``results`` stand in the manifest's order, all decoder tests before all encoder tests."""
+    """A whole run. ``results`` stand in the manifest's order, all decoder tests before all encoder tests.
 
+    ``name`` is what the implementation is called beside others.
+    """
+
+    name: str = ""
     suite_version: str
     protocol_version: str
     decoder: str | None
@@ -296,6 +302,7 @@ class RunResult:
         return {
             "suite": self.suite_version,
             "protocol": self.protocol_version,
+            "name": self.name,
             "decoder": self.decoder,
             "encoder": self.encoder,
             "strict": self.strict,

@@ -12,9 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-__all__ = ["DEFAULT_TIMEOUT", "add_arguments", "progress_line", "signals_raise"]
+from ..errors import ArgumentError
+from ..text import printable, shorten
+
+__all__ = ["DEFAULT_TIMEOUT", "add_arguments", "add_selection", "implementation_name", "progress_line", "signals_raise"]
 
 DEFAULT_TIMEOUT: Final = 10.0  # seconds for one case, the start of the command included
+_NAME_LENGTH: Final = 40  # characters: a name heads a column
 _REDRAW: Final = 0.1  # seconds between two progress lines, which nobody could read any faster
 
 
@@ -32,6 +36,31 @@ def _jobs(text: str) -> int:
     return jobs
 
 
+def implementation_name(text: str) -> str:
+    """Return the name of an implementation; ArgumentError if it cannot head a column."""
+    if not text.strip() or text != printable(text) or len(text) > _NAME_LENGTH:
+        shown = shorten(printable(text))
+        raise ArgumentError(f"a name has 1 to {_NAME_LENGTH} printable characters and no backslash, found '{shown}'")
+    return text.strip()
+
+
+def _name(text: str) -> str:
+    try:
+        return implementation_name(text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which cases are run, and how."""
+    add = parser.add_argument
+    add("--format", action="append", default=[], metavar="F", help="only this format (repeatable)")
+    add("--filter", action="append", default=[], metavar="GLOB", help="only cases with such an id (repeatable)")
+    add("--skip-tag", action="append", default=[], metavar="TAG", help="skip cases with this tag (repeatable)")
+    add("--timeout", type=_seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="for one case (default: 10)")
+    add("--jobs", type=_jobs, default=None, metavar="N", help="cases at a time (default: one for each processor)")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``ckptspec conform``."""
     add = parser.add_argument
@@ -42,16 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--batch", action="store_true", help="the decoder reads paths, one a line, and answers each with a line of JSON"
     )
-    add("--format", action="append", default=[], metavar="F", help="only this format (repeatable)")
-    add("--filter", action="append", default=[], metavar="GLOB", help="only cases with such an id (repeatable)")
-    add("--skip-tag", action="append", default=[], metavar="TAG", help="skip cases with this tag (repeatable)")
-    add("--timeout", type=_seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="for one case (default: 10)")
-    add("--jobs", type=_jobs, default=None, metavar="N", help="cases at a time (default: one for each processor)")
+    add_selection(parser)
+    add("--name", type=_name, metavar="NAME", help="what results call the implementation (default: its command)")
     add("--strict", action="store_true", help="fail on warnings too: canonical findings, cases of the level should")
     add("--known-failures", metavar="FILE", help="failures that are expected; any other result fails the run")
     add("--update-known-failures", action="store_true", help="rewrite the known-failures file as this run makes it")
     add("--json", metavar="FILE", help="write the results as JSON; - is standard output")
     add("--junit", metavar="FILE", help="write the results as JUnit XML; - is standard output")
+    add("--html", metavar="FILE", help="write the results as one page for a browser; - is standard output")
 
 
 @contextlib.contextmanager

@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fnmatch
+import functools
 import hashlib
 import json
-import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +42,17 @@ from .adapters import (
 )
 from .answers import ACCEPTED
 from .catalogue import VECTORS, Case, Suite, load_suite
-from .judging import Test, is_error, judge_decoder, judge_encoder, speaks_protocol, status_of, what_is_at
+from .judging import (
+    ANY_FORMAT,
+    Test,
+    is_error,
+    judge_decoder,
+    judge_encoder,
+    speaks_protocol,
+    status_of,
+    suite_tests,
+    what_is_at,
+)
 from .known_failures import KnownFailures, save_lines
 from .outcome_report import (
     DECODE,
@@ -58,11 +67,27 @@ from .outcome_report import (
     render_junit,
     render_text,
 )
+from .pool import Pool
 from .run_arguments import DEFAULT_TIMEOUT, add_arguments, progress_line, signals_raise
 
-__all__ = ["Options", "Runner", "Test", "add_arguments", "main", "suite_tests"]
+__all__ = [
+    "REFERENCE",
+    "Options",
+    "Runner",
+    "Test",
+    "add_arguments",
+    "different_places",
+    "main",
+    "options_of",
+    "reference_decoder",
+    "reference_encoder",
+    "suite_tests",
+    "write_output",
+]
 
-ANY_FORMAT: Final = "any"  # cases that go along with every format
+REFERENCE: Final = "ckptspec"  # what the reference is called beside other implementations
+_ITSELF: Final = "the reference itself, in this process"
+
 
 # An answer to a case is bounded by the case: indented JSON with every character escaped is below 16 times the compact
 # document. What is longer is no answer, and is not worth the memory.
@@ -83,17 +108,6 @@ class Options:
     strict: bool = False
 
 
-def suite_tests(suite: Suite) -> list[Test]:
-    """Return all tests of a suite: decoders get all files, encoders all documents and those of the valid files."""
-    decode = [Test(direction=DECODE, case=case) for case in suite.cases if case.kind == "file"]
-    encode = [
-        Test(direction=ENCODE, case=case)
-        for case in suite.cases
-        if case.kind == "document" or (case.verdict == "valid" and case.format != ANY_FORMAT)
-    ]
-    return decode + encode
-
-
 class Runner:
     """Runs a suite against a decoder, an encoder or both."""
 
@@ -106,17 +120,20 @@ class Runner:
         options: Options | None = None,
         vectors: Path = VECTORS,
         progress: Callable[[str, int, int], None] | None = None,
+        observe: Callable[[Test, Answer], None] | None = None,
     ) -> None:
         """Select the tests; ArgumentError if an option names what the suite does not have, or nothing is left.
 
         ``vectors`` is the folder of the golden files. ``progress`` is called, from any thread but never from two at
-        once, with the direction, the number of tests done and the number of tests.
+        once, with the direction, the number of tests done and the number of tests. ``observe`` gets every answer as it
+        came, from any thread.
         """
         self.suite = suite
         self.options = options or Options()
         self._adapters = {DECODE: decoder, ENCODE: encoder}
         self._vectors = Path(vectors).absolute()  # a command may change its directory
         self._progress = progress
+        self._observe = observe
         self._tests = self._select()
 
     @property
@@ -124,6 +141,18 @@ class Runner:
         """Whether some tests of the directions that run are left out."""
         left_out = set(self._all_formats()) - set(self._formats())
         return bool(left_out or self.options.filters or self.options.skip_tags)
+
+    def smoke(self) -> SmokeFailure | None:
+        """Try the smoke cases alone; return what is wrong with the adapter, if anything is. AdapterError as ``run``."""
+        self._verify_files()
+        with Processes() as processes:
+            for direction, adapter in self._adapters.items():
+                if adapter is not None:
+                    with contextlib.closing(adapter.worker(processes)) as worker:
+                        failure = self._smoke(direction, worker)
+                    if failure is not None:
+                        return failure
+        return None
 
     def run(self) -> RunResult:
         """Run the tests. AdapterError if a command cannot be run, or a golden file is not the manifest's."""
@@ -151,8 +180,8 @@ class Runner:
                         return replace(run, smoke=smoke)
                 for direction, worker in workers.items():
                     tests = [test for test in self._tests if test.direction == direction]
-                    pool = _Pool(self, direction, adapters[direction], processes)
-                    results += pool.run(tests, worker)
+                    pool = Pool(self.test, adapters[direction], processes, self.options.jobs)
+                    results += pool.run(tests, worker, functools.partial(self._report_progress, direction))
                     notes += pool.notes
         return replace(run, results=tuple(results), notes=tuple(dict.fromkeys(notes)))
 
@@ -230,6 +259,8 @@ class Runner:
             return Result(direction=test.direction, case=test.case, outcome="", status=SKIPPED, happened=happened)
         start = time.monotonic()
         answer = worker.ask(self._task(test))
+        if self._observe is not None:
+            self._observe(test, answer)
         return self._judge(test, answer, time.monotonic() - start)
 
     def _task(self, test: Test) -> Task:
@@ -279,8 +310,7 @@ class Runner:
             seconds=seconds,
         )
 
-    def report_progress(self, direction: str, done: int, total: int) -> None:
-        """Tell whoever wants to know."""
+    def _report_progress(self, direction: str, done: int, total: int) -> None:
         if self._progress is not None:
             self._progress(direction, done, total)
 
@@ -291,69 +321,6 @@ def _known(what: str, given: Sequence[str], names: Sequence[str]) -> None:
             raise ArgumentError(f"the suite has no {what} '{shorten(printable(name))}'; there are {', '.join(names)}")
 
 
-class _Pool:
-    """Threads that run the tests of one direction, each with a worker of its own."""
-
-    def __init__(self, runner: Runner, direction: str, adapter: Adapter, processes: Processes) -> None:
-        self.notes: list[str] = []
-        self._runner = runner
-        self._direction = direction
-        self._adapter = adapter
-        self._processes = processes
-        self._lock = threading.Lock()
-        self._results: dict[int, Result] = {}
-        self._errors: list[BaseException] = []
-
-    def run(self, tests: list[Test], first: Worker) -> list[Result]:
-        """Return the results in the order of ``tests``. ``first`` is one of the workers, at work already."""
-        jobs = max(1, min(self._runner.options.jobs or os.cpu_count() or 1, len(tests)))
-        workers = [first, *(self._adapter.worker(self._processes) for _ in range(jobs - 1))]
-        numbered = list(enumerate(tests))
-        shares: list[Iterator[tuple[int, Test]]] = [iter(numbered)] * jobs
-        if self._adapter.stateful:
-            # Which worker gets which cases must not be left to chance: what one case does to the next would be, too.
-            shares = [iter(numbered[at::jobs]) for at in range(jobs)]
-        threads = [
-            threading.Thread(target=self._work, args=(worker, share, len(tests)))
-            for worker, share in zip(workers, shares, strict=True)
-        ]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        except BaseException:  # Ctrl-C, most likely; a thread waits for its process and no longer
-            self._processes.stop()
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
-            raise
-        if self._errors:
-            raise self._errors[0]
-        return [self._results[number] for number, _ in numbered]
-
-    def _work(self, worker: Worker, share: Iterator[tuple[int, Test]], total: int) -> None:
-        try:
-            try:
-                while (numbered := self._next(share)) is not None:
-                    number, test = numbered
-                    result = self._runner.test(test, worker)
-                    with self._lock:
-                        self._results[number] = result
-                        self._runner.report_progress(self._direction, len(self._results), total)
-            finally:
-                note = worker.close()
-            if note:
-                self.notes.append(note)
-        except BaseException as error:  # raised again by run()
-            self._errors.append(error)
-            self._processes.stop()
-
-    def _next(self, share: Iterator[tuple[int, Test]]) -> tuple[int, Test] | None:
-        with self._lock:  # the share may be common to all
-            return None if self._processes.stopped else next(share, None)
-
-
 # --- command line ---------------------------------------------------------------------------------------------------
 
 
@@ -361,20 +328,29 @@ def main(args: argparse.Namespace, suite: Suite | None = None, vectors: Path = V
     """Run ``ckptspec conform``; return its exit status. ``suite`` and ``vectors`` replace those of the package."""
     started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
     try:
+        suite = load_suite() if suite is None else suite
         with signals_raise():
-            run = _run(args, load_suite() if suite is None else suite, vectors)
+            run = _run(args, suite, vectors)
+            run = replace(run, name=args.name or _default_name(run))
     except (ArgumentError, AdapterError) as error:
         print(f"ckptspec: {error}", file=sys.stderr)
         return 2
-    print(render_text(run), end="", file=sys.stderr if "-" in (args.json, args.junit) else sys.stdout)
+    outputs = (args.json, args.junit, args.html)
+    print(render_text(run), end="", file=sys.stderr if "-" in outputs else sys.stdout)
     if args.json is not None:
-        _write(args.json, json.dumps(run.to_json(), indent=2) + "\n")
+        write_output(args.json, json.dumps(run.to_json(), indent=2) + "\n")
     if args.junit is not None:
-        _write(args.junit, render_junit(run, started))
+        write_output(args.junit, render_junit(run, started))
+    if args.html is not None:
+        from .matrix import matrix_of_runs
+        from .matrix_page import render_html
+
+        write_output(args.html, render_html(matrix_of_runs([run], suite)))
     return run.exit_status
 
 
-def _write(path: str, text: str) -> None:
+def write_output(path: str, text: str) -> None:
+    """Publish ``text`` as the file at ``path``, or print it if that is ``-``."""
     if path == "-":
         sys.stdout.write(text)
         return
@@ -382,20 +358,21 @@ def _write(path: str, text: str) -> None:
         draft.write(text.encode())
 
 
+def different_places(**outputs: str | None) -> None:
+    """Raise ArgumentError if two outputs, by the names of their options, would go to the same file."""
+    taken: dict[str, str] = {}
+    for name, path in outputs.items():
+        if path is not None and path in taken:
+            raise ArgumentError(f"--{taken[path]} and --{name} cannot go to the same place")
+        taken.update({} if path is None else {path: name})
+
+
 def _run(args: argparse.Namespace, suite: Suite, vectors: Path) -> RunResult:
     if args.update_known_failures and args.known_failures is None:
         raise ArgumentError("--update-known-failures needs --known-failures FILE")
-    if args.json is not None and args.json == args.junit:
-        raise ArgumentError("--json and --junit cannot go to the same place")
+    different_places(json=args.json, junit=args.junit, html=args.html)
     decoder, encoder = _adapters(args)
-    options = Options(
-        formats=tuple(args.format),
-        filters=tuple(args.filter),
-        skip_tags=tuple(args.skip_tag),
-        timeout=args.timeout,
-        jobs=args.jobs or 0,
-        strict=args.strict,
-    )
+    options = options_of(args)
     with progress_line() as progress:
         runner = Runner(suite, decoder=decoder, encoder=encoder, options=options, vectors=vectors, progress=progress)
         known = _known_failures(args, runner)
@@ -410,14 +387,42 @@ def _run(args: argparse.Namespace, suite: Suite, vectors: Path) -> RunResult:
     return replace(run, results=known.apply(run.results))
 
 
+def options_of(args: argparse.Namespace) -> Options:
+    """Return the options that the command line gives."""
+    return Options(
+        formats=tuple(args.format),
+        filters=tuple(args.filter),
+        skip_tags=tuple(args.skip_tag),
+        timeout=args.timeout,
+        jobs=args.jobs or 0,
+        strict=getattr(args, "strict", False),
+    )
+
+
+def reference_decoder() -> Adapter:
+    """Return the reference as a decoder in this process."""
+    from .. import decode
+
+    return CallableDecoder(decode, _ITSELF)
+
+
+def reference_encoder() -> Adapter:
+    """Return the reference as an encoder in this process."""
+    from .. import encode
+
+    return CallableEncoder(encode, _ITSELF)
+
+
+def _default_name(run: RunResult) -> str:
+    command = run.decoder or run.encoder or ""
+    return REFERENCE if command == _ITSELF else command
+
+
 def _adapters(args: argparse.Namespace) -> tuple[Adapter | None, Adapter | None]:
     if args.batch and args.decoder is None:
         raise ArgumentError("--batch needs --decoder CMD")
     if args.decoder is None and args.encoder is None:
-        from .. import decode, encode
-
-        where = "the reference itself, in this process"
-        return CallableDecoder(decode, where), CallableEncoder(encode, where)
+        return reference_decoder(), reference_encoder()
     make = BatchDecoder if args.batch else CommandDecoder
     decoder = make(args.decoder) if args.decoder is not None else None
     return decoder, CommandEncoder(args.encoder) if args.encoder is not None else None

@@ -24,8 +24,8 @@ _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or 
 def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of the whole command line; the documentation is generated from it.
 
-    The arguments of ``conform`` come from the runner, which takes a while to import: they are left out where another
-    verb is given.
+    The arguments of ``conform`` and ``matrix`` come from the runner, which takes a while to import: they are left out
+    where another verb is given.
     """
     parser = argparse.ArgumentParser(
         prog="ckptspec", description="Read, write, check, explain and compare training checkpoints.", epilog=_EPILOG
@@ -43,7 +43,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     _add_rewriting(verb)
     _add_converting(verb)
     _add_comparing(verb)
-    _add_suite(verb, verb_given in (None, "conform"))
+    _add_suite(verb, verb_given)
     return parser
 
 
@@ -143,7 +143,7 @@ def _add_comparing(verb: Adder) -> None:
     made.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _add_suite(verb: Adder, complete: bool) -> None:
+def _add_suite(verb: Adder, verb_given: str | None) -> None:
     made = verb("vectors", "suite:vectors", "List the golden files of the conformance suite, or export them.")
     made.add_argument("action", choices=("list", "export"))
     made.add_argument("directory", nargs="?", metavar="DIR", help="export: where to")
@@ -154,8 +154,16 @@ def _add_suite(verb: Adder, complete: bool) -> None:
     made.add_argument("--json", action="store_true", help="print JSON")
 
     made = verb("conform", "suite:conform", "Run the conformance suite against an implementation.")
-    if complete:
+    if verb_given in (None, "conform"):
         from ..conformance.runner import add_arguments
+
+        add_arguments(made)
+
+    made = verb(
+        "matrix", "suite:matrix", "Show several implementations side by side, or what each reads of the others."
+    )
+    if verb_given in (None, "matrix"):
+        from ..conformance.matrix_command import add_arguments
 
         add_arguments(made)
 

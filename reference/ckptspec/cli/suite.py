@@ -1,4 +1,4 @@
-"""Verbs of the conformance suite: vectors and conform."""
+"""Verbs of the conformance suite: vectors, conform and matrix."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from ..terminal import columns
 from ..text import count, printable
 from .io import print_json
 
-__all__ = ["conform", "vectors"]
+__all__ = ["conform", "matrix", "vectors"]
 
 
 def conform(args: argparse.Namespace) -> int:
     """Run the suite."""
     from ..conformance.runner import main
+
+    return main(args)
+
+
+def matrix(args: argparse.Namespace) -> int:
+    """Show implementations side by side."""
+    from ..conformance.matrix_command import main
 
     return main(args)
 
