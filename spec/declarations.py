@@ -21,6 +21,7 @@ __all__ = [
     "Limited",
     "Magic",
     "Part",
+    "Place",
     "Reserved",
     "Text",
     "ZeroFlags",
@@ -77,11 +78,11 @@ class Limited(IntField):
 
 
 class Code(IntField):
-    """An integer that stands for a name: one of ``codes``, which readers insist on. ``format`` is struct's."""
+    """An integer that stands for a name: one of ``codes``, which are called ``enum``. ``format`` is struct's."""
 
-    def __init__(self, format: str, codes: Mapping[str, int]) -> None:
+    def __init__(self, format: str, codes: Mapping[str, int], enum: str) -> None:
         super().__init__(*format)
-        self.codes = codes
+        self.codes, self.enum = codes, enum
 
 
 class ZeroFlags(IntField):
@@ -127,6 +128,21 @@ class Content:
     doc: str
     record: str = ""
     parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where something lies that a record points to: ``offset`` and ``size`` are the record's fields, in bytes.
+
+    The offset counts from the start of ``within``, a part of the section that the record is in, or, if that is empty,
+    from the start of the file.
+    """
+
+    name: str
+    doc: str
+    offset: str
+    size: str
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from construct import Array, Bytes, Default, FormatField, Renamed, Struct
 
-from .dtypes import OAM_CODES
 from .declarations import BoolByte, Code, DtypeCode, Float32, Limited, Magic, Reserved, Text, ZeroFlags
+from .dtypes import OAM_CODES
 
 __all__ = ["Field", "default_of", "field", "fields", "numpy_dtype", "record_size"]
 
@@ -50,7 +50,7 @@ class Field:
     ``offset`` and ``size`` are bytes, relative to the record. ``role`` says what the field means: ``int``, ``f32``,
     ``text``, ``reserved``, ``flags``, ``dtype``, ``bool`` or ``bytes``. ``count`` is the number of array elements, or
     None for a scalar. Readers refuse values below ``least``, above ``most``, other than the numbers of ``codes`` and
-    other than the bytes ``fixed``, where these are not None.
+    other than the bytes ``fixed``, where these are not None. ``enum`` is what the codes are called.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Field:
     least: int | None = None
     most: int | None = None
     codes: Mapping[str, int] | None = None
+    enum: str = ""
     fixed: bytes | None = None
 
     @property
@@ -95,9 +96,9 @@ def _limits(subcon: Any) -> dict[str, Any]:
         case Limited():
             return {"least": subcon.least, "most": subcon.most}
         case Code():
-            return {"codes": subcon.codes}
+            return {"codes": subcon.codes, "enum": subcon.enum}
         case DtypeCode():
-            return {"codes": OAM_CODES}
+            return {"codes": OAM_CODES, "enum": "dtype"}
         case Magic():
             return {"fixed": subcon.value}
         case Reserved() if subcon.checked:

@@ -31,6 +31,7 @@ from .declarations import (
     Limited,
     Magic,
     Part,
+    Place,
     Reserved,
     Text,
     ZeroFlags,
@@ -104,7 +105,9 @@ OamHeader = Struct(
 """The file header, at offset 0."""
 
 OamSection = Struct(
-    "type" / Code("<L", OAM_SECTIONS) * "1 config, 2 weights, 3 state, 4 optimizer, 5 progress, 6 legacy kernel cache.",
+    "type"
+    / Code("<L", OAM_SECTIONS, "section_type")
+    * "1 config, 2 weights, 3 state, 4 optimizer, 5 progress, 6 legacy kernel cache.",
     "compression" / _default(Limited("<B", 0, 0), 0) * "0: sections are never compressed.",
     "reserved0" / _default(Reserved(3), bytes(3)) * "Zero.",
     "flags" / _default(ZeroFlags(), 0) * "No flag is defined.",
@@ -144,7 +147,9 @@ OamTensor = Struct(
     "num_bytes" / Int64ul * "Size of the payload in bytes, as shape, dtype and encoding give it.",
     "dtype" / DtypeCode() * "Dtype of the elements.",
     "rank" / Limited("<B", 0, OAM_MAX_RANK) * "Number of extents, 0 to 8; rank 0 is a scalar, one element.",
-    "encoding" / _default(Code("<B", OAM_ENCODINGS), 0) * "0 dense, 1 q4, 2 q8 (quantized: version 3 only).",
+    "encoding"
+    / _default(Code("<B", OAM_ENCODINGS, "encoding"), 0)
+    * "0 dense, 1 q4, 2 q8 (quantized: version 3 only).",
     "block_size" / _default(Int8ul, 0) * "Elements per block: 0 for dense, 32 for q4 and q8.",
     "reserved" / _default(Reserved(4, checked=True), bytes(4)) * "Zero; readers check it.",
     "shape" / _default(Array(OAM_MAX_RANK, Int64ul), [0] * OAM_MAX_RANK) * "Extents; those beyond the rank are zero.",
@@ -220,6 +225,18 @@ OAM_CONTENTS: Final = {
     "legacy": Content(doc="A cache of compiled kernels, in old files only; readers skip it."),
 }
 """What follows from a section's type."""
+
+OAM_PLACES: Final = {
+    "section": Place(name="payload", doc="The payload, as the section's type says.", offset="offset", size="size"),
+    "tensor": Place(
+        name="payload",
+        doc="The elements, or codes and scales of a quantized tensor.",
+        offset="blob_offset",
+        size="num_bytes",
+        within="blob",
+    ),
+}
+"""What the records of a table point to."""
 
 
 # --------------------------------------------------------------------------------------------------------- OCANNL
@@ -361,3 +378,32 @@ FRAMES: Final = {
     ),
 }
 """The formats whose files are no sections."""
+
+CONSTANTS: Final = {
+    "oam": {
+        "OAM_NEWEST": "The version that writers write.",
+        "OAM_MANIFEST_VERSION": "The first version whose header checksum is FNV-1a-64 of header and section table.",
+        "OAM_QUANT_VERSION": "The first version that has quantized tensors.",
+        "OAM_PAGE": "The first payload starts on such a page; padding follows weights and state up to whole pages.",
+        "OAM_MAX_SECTIONS": "The largest number of sections.",
+        "OAM_MAX_RANK": "The largest number of extents.",
+        "OAM_QUANT_BLOCK": "Elements per quantization block.",
+        "FNV_OFFSET_BASIS": "FNV-1a-64 starts from it.",
+        "FNV_PRIME": "FNV-1a-64: h = (h ^ byte) * prime, modulo 2^64.",
+    },
+    "ocannl": {
+        "OCANNL_VERSION": "The version of the header.",
+        "OCANNL_MAX_HEADER": "The largest size of the header in bytes.",
+        "OCANNL_MAX_DEPTH": "The most lists that may be open at a time.",
+        "OCANNL_ALIGNMENT": "The alignment of payloads that writers take unless told otherwise.",
+        "OCANNL_MAX_ALIGNMENT": "The largest alignment.",
+        "OCANNL_SEEDS_VERSION": "The first version of the training record that lists the seeds.",
+        "OCANNL_INT_MAX": "The largest integer.",
+    },
+    "safetensors": {
+        "SAFETENSORS_MAX_HEADER": "The largest size of the header in bytes.",
+        "SAFETENSORS_MAX_DEPTH": "The most objects and arrays that may be open at a time.",
+        "SAFETENSORS_HEADER_ALIGNMENT": "Writers pad the header with spaces to a multiple of it.",
+    },
+}
+"""The numbers of a format that no field carries, in words."""

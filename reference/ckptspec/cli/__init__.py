@@ -43,6 +43,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     _add_rewriting(verb)
     _add_converting(verb)
     _add_comparing(verb)
+    _add_exporting(verb)
     _add_suite(verb, verb_given in (None, "conform"))
     return parser
 
@@ -139,6 +140,13 @@ def _add_comparing(verb: Adder) -> None:
     made.add_argument("--tensors-only", action="store_true", help="with --check: facts do not count")
     made.add_argument("--verify", action="store_true", help="check the checksums of .oam payloads first")
     made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_exporting(verb: Adder) -> None:
+    made = verb("export", "exporting:export", "Print the formats for other languages and tools.")
+    made.add_argument("kind", choices=("kaitai", "imhex", "c", "json"), help="for what")
+    made.add_argument("output", nargs="?", default="-", metavar="OUT", help="where to; - is standard output")
+    made.add_argument("--format", help="only this format; kaitai and imhex have one a file, .oam unless told otherwise")
 
 
 def _add_suite(verb: Adder, complete: bool) -> None:
