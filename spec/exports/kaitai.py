@@ -40,8 +40,8 @@ _INTRODUCTION: Final = "\n\n".join(
         "of a field are refused.",
         "A `dense` payload is bytes: elements of the tensor's dtype in row-major order. Quantized payloads are cut "
         "into `codes` and `scales`. An f32 has its `bits`, which are exact, and a `value`.",
-        "In JavaScript, integers of 64 bits are Numbers: those above 2^53, such as checksums, are rounded. Other "
-        "languages have them exactly.",
+        "In JavaScript, integers of 64 bits are Numbers: those above 2^53, such as checksums, are rounded; and a text "
+        "that begins with a byte order mark loses it. Other languages have both exactly.",
         "Fields are called as in the specification, but that of a section's type is `section_type`: some languages do "
         "not let anything be called `type`.",
     )
