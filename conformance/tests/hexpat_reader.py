@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any, Final
 
 __all__ = ["Member", "PatternError", "run", "sizes"]
@@ -225,22 +226,28 @@ class _Runner:
 
     def __init__(self, parser: _Parser, data: bytes) -> None:
         self.parser, self.data, self.members = parser, data, list[Member]()
+        self.codes: dict[int, CodeType] = {}  # of expressions, by the identity of their tokens
 
     def evaluate(self, tokens: list[str], values: dict[str, Any], at: int) -> Any:
-        words = []
-        for token in tokens:
-            if token == "$":
-                words.append(str(at))
-            elif token == _FILE_SIZE:
-                words.append("size_of_file")
-            elif "::" in token:
-                name, member = token.split("::")
-                words.append(str(self.parser.enums[name][1][member]))
-            else:
-                words.append({"&&": " and ", "||": " or ", "/": "//"}.get(token, token))
-        names = {"size_of_file": lambda: len(self.data), **values}
-        expression = "".join(words).replace("'\\0'", "'\\x00'")
-        return eval(expression, {"__builtins__": {}}, names)  # the pattern is ours
+        if id(tokens) not in self.codes:
+            self.codes[id(tokens)] = compile("".join(map(self.word, tokens)), "a pattern", "eval")
+        names = {"size_of_file": lambda: len(self.data), "position": at, **values}
+        return eval(self.codes[id(tokens)], {"__builtins__": {}}, names)  # the pattern is ours
+
+    def word(self, token: str) -> str:
+        """Return a token of an expression as Python has it."""
+        if "::" in token and token != _FILE_SIZE:
+            name, member = token.split("::")
+            return str(self.parser.enums[name][1][member])
+        words = {
+            "&&": " and ",
+            "||": " or ",
+            "/": "//",
+            "$": "position",
+            "'\\0'": "'\\x00'",
+            _FILE_SIZE: "size_of_file",
+        }
+        return words.get(token, token)
 
     def declare(self, item: _Declaration, where: str, values: dict[str, Any], at: int) -> int:
         """Read one declaration; return where the next one starts."""

@@ -93,6 +93,13 @@ def compiled(descriptions: Mapping[str, str]) -> Path:
     return parsers
 
 
+def run_node(source: str, arguments: Sequence[str], directory: Path) -> str:
+    """Run a program that uses the compiler in a directory; return what it prints. Skips as ``compiled`` does."""
+    compiled({})
+    (directory / "program.js").write_text(source, "utf-8")
+    return _run(["node", "program.js", *arguments], directory)
+
+
 def _compile(descriptions: Mapping[str, str], parsers: Path) -> None:
     fresh = parsers.with_suffix(f".{os.getpid()}")
     try:

@@ -1,32 +1,40 @@
-"""The exports: for Kaitai Struct, ImHex, C and JSON. Each is used as its users would, on the golden files."""
+"""The exports: what the schema says of fields for them, the C header, the description in JSON, the command line."""
 
 from __future__ import annotations
 
-import hashlib
+import copy
+import json
 import re
+import shutil
 import struct
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import jsonschema
 import pytest
 
 import ckptspec
+from ckptspec.cli import build_parser, main
 from ckptspec.conformance.catalogue import VECTORS, Case, load_suite
+from ckptspec.conformance.json_schemas import description_schema
 from ckptspec.formats import module_of
-from ckptspec.regions import Region
 from ckptspec.source import BufferSource
-from ckptspec.spec import exports
-from ckptspec.spec.dtypes import OAM_CODES
-from ckptspec.spec.exports.common import records
+from ckptspec.spec import exports, schema
+from ckptspec.spec.dtypes import OAM_CODES, OAM_DTYPES, OCANNL_PRECISIONS, SAFETENSORS_DTYPES, SCALARS
+from ckptspec.spec.exports.common import constants, enums, records
 from ckptspec.spec.layout import Field, fields, record_size
 from ckptspec.spec.rules import RULES
-from ckptspec.spec.schema import FRAMES, OAM_CONTENTS, OAM_ENCODINGS, OAM_RECORDS, OAM_SECTIONS
+from ckptspec.spec.schema import FRAMES, OAM_ENCODINGS, OAM_RECORDS, OAM_SECTIONS, OCANNL_PRECISION_SUFFIX
 
-from . import hexpat_reader, kaitai_parsers
+from . import kaitai_parsers
+from .test_docs import ROOT, blocks, demo_files, run_python, run_shell
 
-SECTION_NAMES: Final = {code: name for name, code in OAM_SECTIONS.items()}
+PAGE: Final = ROOT / "docs" / "exports.md"
 
 
 @cache
@@ -39,236 +47,9 @@ def valid_cases(format: str) -> tuple[Case, ...]:
     return cases
 
 
-def hashed(data: bytes) -> dict[str, Any]:
-    """Return bytes as the trees of parsers have them."""
-    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-
 def paths_of(cases: tuple[Case, ...]) -> list[Path]:
     """Return where the files of cases are."""
     return [VECTORS / case.file for case in cases]
-
-
-# ------------------------------------------------------------------------------------------------------------- Kaitai
-
-
-@pytest.fixture(scope="module")
-def parsers() -> Path:
-    """Give the parsers that are compiled from the exports."""
-    return kaitai_parsers.compiled({name: exports.export("kaitai", name) for name in exports.FORMATS})
-
-
-def number(raw: bytes, item: Field) -> int:
-    """Return the integer that a field's bytes are."""
-    return int.from_bytes(raw, "big" if item.big_endian else "little", signed=item.type.startswith("i"))
-
-
-def value_of(raw: bytes, item: Field) -> Any:
-    """Return what a parser must find in a field with these bytes."""
-    if item.fixed is not None or item.role in ("reserved", "bytes"):
-        return hashed(raw)
-    if item.role == "text":
-        return raw.partition(b"\0")[0].decode()
-    if item.role == "f32":
-        return f32(raw)
-    if item.count is not None:
-        width = item.bits // 8
-        return [str(number(raw[at : at + width], item)) for at in range(0, len(raw), width)]
-    return str(number(raw, item))
-
-
-def f32(raw: bytes) -> dict[str, Any]:
-    """Return what a parser must find in an f32."""
-    (value,) = struct.unpack("<f", raw)
-    shown = "nan" if value != value else str(struct.unpack(">Q", struct.pack(">d", value))[0])
-    return {"bits": str(int.from_bytes(raw, "little")), "value": shown}
-
-
-def flat(tree: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield (path, record, value) of each field of a tree of an .oam file; paths are those of the reference."""
-    yield from flat_record(tree["header"], "header", "header")
-    for at, section in enumerate(tree["sections"]):
-        yield from flat_record(section, f"sections[{at}]", "section")
-        name, payload = SECTION_NAMES[int(section["section_type"])], section["payload"]
-        content = OAM_CONTENTS[name]
-        if not content.record:
-            yield name, "", payload
-            continue
-        yield from flat_record(payload, name, content.record)
-        for row, tensor in enumerate(payload.get("tensors", ())):
-            yield from flat_record(tensor, f"{name}[{row}]", "tensor")
-            yield f"{name}[{row}].data", "", tensor["payload"]
-        for key in ("arch_config", "first_moment", "second_moment"):
-            if key in payload:
-                yield f"{name}.{key}", "", payload[key]
-
-
-def flat_record(values: Any, where: str, record: str) -> Iterator[tuple[str, str, Any]]:
-    for item in fields(OAM_RECORDS[record]):
-        yield f"{where}.{item.name}", record, values["section_type" if item.name == "type" else item.name]
-
-
-def known_names() -> set[str]:
-    """Return all that a tree of an .oam file may have: what the schema declares, and how the export helps itself."""
-    declared = {item.name for record in OAM_RECORDS.values() for item in fields(record)} - {"type"}
-    parts = {part.name for content in OAM_CONTENTS.values() for part in content.parts}
-    helpers = {"header", "sections", "section_type", "payload", "is_manifest_checksum", "blob_start"}
-    return declared | parts | helpers | {"bits", "value", "codes", "scales", "num_blocks", "size", "sha256"}
-
-
-def names_in(tree: Any) -> set[str]:
-    """Return all keys in a tree."""
-    if isinstance(tree, dict):
-        return set(tree).union(*map(names_in, tree.values()))
-    return set().union(*map(names_in, tree)) if isinstance(tree, list) else set()
-
-
-def check_quantized(found: Any, raw: bytes, encoding: str) -> None:
-    """Compare the codes and scales of a quantized payload with its bytes."""
-    blocks = int(found["num_blocks"])
-    split = len(raw) - 4 * blocks
-    assert split == blocks * {"q4": 16, "q8": 32}[encoding]
-    assert found["codes"] == hashed(raw[:split])
-    assert found["scales"] == [f32(raw[at : at + 4]) for at in range(split, len(raw), 4)]
-
-
-def check_oam(tree: Any, case: Case) -> None:
-    """Compare what a parser found in an .oam file with what the reference finds: every field, every payload."""
-    data = case.read()
-    regions: dict[str, Region] = {}
-    for region in module_of("oam").regions(BufferSource(data, case.id)):
-        if region.kind != "padding" and not region.path.endswith(".blob"):
-            assert region.path not in regions
-            regions[region.path] = region
-    rest = set(regions)
-    encodings = {code: name for name, code in OAM_ENCODINGS.items()}
-    for path, record, found in flat(tree):
-        rest.discard(path)
-        if path not in regions:  # the reference does not tell of what has no bytes
-            assert found == hashed(b""), path
-            continue
-        region = regions[path]
-        raw = data[region.offset : region.offset + region.size]
-        if record:
-            item = next(item for item in fields(OAM_RECORDS[record]) if path.endswith(f".{item.name}"))
-            assert found == value_of(raw, item), path
-        elif "codes" in found:
-            encoding = regions[path.removesuffix("data") + "encoding"]
-            check_quantized(found, raw, encodings[data[encoding.offset]])
-        else:
-            assert found == hashed(raw), path
-    assert not rest
-    assert names_in(tree) <= known_names()
-    check_blobs(tree, data)
-
-
-def check_blobs(tree: Any, data: bytes) -> None:
-    for section in tree["sections"]:
-        payload = section["payload"]
-        if "blob" in payload:
-            start, size = int(section["offset"]), int(section["size"])
-            assert payload["blob"] == hashed(data[start + int(payload["blob_start"]) : start + size])
-    assert tree["header"]["is_manifest_checksum"] is (tree["header"]["version"] != "1")
-
-
-def document_of(tree: Any) -> dict[str, Any]:
-    """Return some of the neutral document of an .oam file, made of what a parser found."""
-    sections = {SECTION_NAMES[int(section["section_type"])]: section["payload"] for section in tree["sections"]}
-    dtypes = {str(code): name for name, code in OAM_CODES.items()}
-    encodings = {str(code): name for name, code in OAM_ENCODINGS.items()}
-    made: dict[str, Any] = {"version": int(tree["header"]["version"])}
-    for name in ("weights", "state"):
-        made[name] = [
-            (item["name"], dtypes[item["dtype"]], item["shape"][: int(item["rank"])], encodings[item["encoding"]])
-            for item in sections.get(name, {}).get("tensors", ())
-        ]
-    made["architecture"] = sections["config"]["architecture"]
-    made["weight_dtype"] = dtypes[sections["config"]["weight_dtype"]]
-    optimizer = sections.get("optimizer")
-    made["optimizer"] = optimizer and (
-        optimizer["kind"],
-        f"0x{int(optimizer['beta2']['bits']):08x}",
-        optimizer["step"],
-        optimizer["first_moment"],
-        optimizer.get("second_moment", hashed(b"")),
-    )
-    made["progress"] = (sections["progress"]["env_steps"], sections["progress"]["metric_name"])
-    return made
-
-
-def part_of(document: Any) -> dict[str, Any]:
-    """Return the same of a neutral document."""
-    made: dict[str, Any] = {"version": document["version"]}
-    for name in ("weights", "state"):
-        made[name] = [(item["name"], item["dtype"], item["shape"], item["encoding"]) for item in document[name]]
-    made["architecture"] = document["config"]["architecture"]
-    made["weight_dtype"] = document["config"]["weight_dtype"]
-    optimizer = document["optimizer"]
-    made["optimizer"] = optimizer and (
-        optimizer["kind"],
-        optimizer["beta2"],
-        optimizer["step"],
-        *(hashed(bytes.fromhex(optimizer[key])) for key in ("first_moment", "second_moment")),
-    )
-    made["progress"] = (document["progress"]["env_steps"], document["progress"]["metric_name"])
-    return made
-
-
-@pytest.mark.parametrize("read", [kaitai_parsers.in_javascript, kaitai_parsers.in_python])
-def test_kaitai_parsers_find_in_oam_files_what_the_reference_finds(parsers: Path, read: Any) -> None:
-    cases = valid_cases("oam")
-    trees = read(parsers, "oam", paths_of(cases))
-    for case, tree in zip(cases, trees, strict=True):
-        check_oam(tree, case)
-        assert document_of(tree) == part_of(case.read_expected()), case.id
-    everything = set().union(*map(names_in, trees))
-    assert everything == known_names()  # no part of the description went untried
-    assert {tree["header"]["version"] for tree in trees} == {"1", "2", "3"}
-
-
-@pytest.mark.parametrize("read", [kaitai_parsers.in_javascript, kaitai_parsers.in_python])
-@pytest.mark.parametrize("format", list(FRAMES))
-def test_kaitai_parsers_find_the_parts_of_framed_files(parsers: Path, format: str, read: Any) -> None:
-    frame = FRAMES[format]
-    (item,) = fields(frame.record)
-    cases = valid_cases(format)
-    for case, tree in zip(cases, read(parsers, format, paths_of(cases)), strict=True):
-        data = case.read()
-        length = number(data[: item.size], item)
-        header, rest = data[item.size : item.size + length], data[item.size + length :]
-        text = header.decode("utf-8", "replace")
-        assert tree.pop(frame.length) == str(length)
-        assert tree.pop("header") == (text if frame.utf8 else hashed(header))
-        assert tree.pop("header_text", text) == text
-        assert tree.pop(frame.data) == hashed(rest)
-        assert not tree
-
-
-def test_kaitai_what_javascript_loses(parsers: Path) -> None:
-    case = load_suite().case("oam/golden_name_bom")
-    (exact,) = kaitai_parsers.in_javascript(parsers, "oam", [VECTORS / case.file])
-    (told,) = kaitai_parsers.in_javascript(parsers, "oam", [VECTORS / case.file], "--as-it-is")
-    for one, other in zip(exact["sections"], told["sections"], strict=True):
-        checksum = int(one["checksum"])
-        assert int(other["checksum"]) != checksum
-        assert float(other["checksum"]) == float(checksum)  # rounded, and no worse
-    tensor, shown = (tree["sections"][1]["payload"]["tensors"][0] for tree in (exact, told))
-    assert tensor.pop("name") == "\ufeff" + shown.pop("name")
-    assert tensor == shown
-    assert "rounded" in exports.export("kaitai")
-
-
-def test_kaitai_parsers_refuse_what_a_field_cannot_be(parsers: Path) -> None:
-    """Fields whose values readers limit are limited in the parsers too: the rules that these cases break say so."""
-    matters = {"HDR": "MAGIC VERSION COUNT", "SEC": "TYPE COMPRESSION COMPSIZE", "CFG": "DTYPE", "IDX": "RESERVED"}
-    matters["TEN"] = "DTYPE RANK ENCODING RESERVED"
-    rules = {f"OAM-{record}-{matter}" for record, words in matters.items() for matter in words.split()}
-    cases = [case for case in load_suite().cases if case.kind == "file" and case.rules and case.rules[0] in rules]
-    assert {case.rules[0] for case in cases} == rules
-    kaitaistruct = pytest.importorskip("kaitaistruct")
-    for case in cases:
-        with pytest.raises(kaitaistruct.ValidationFailedError):
-            kaitai_parsers.in_python(parsers, "oam", [VECTORS / case.file])
 
 
 # ----------------------------------------------------------------------------------- what the schema says of its fields
@@ -319,84 +100,328 @@ def test_limits_of_fields_are_those_of_the_reader(format: str, record: str, item
     assert tried
 
 
-# -------------------------------------------------------------------------------------------------------------- ImHex
+# ------------------------------------------------------------------------------------------------------------------ C
 
 
-def imhex_path(member: hexpat_reader.Member) -> str:
-    """Return the path that the reference gives to what a pattern found."""
-    path = member.path.removeprefix("file.").replace(".head.", ".")
-    path = re.sub(r"^sections\[\d+\]\.(?=(config|weights|state|optimizer|progress)\.)", "", path)
-    path = re.sub(r"\.tensors(?=\[)", "", path)
-    return re.sub(r"(?<=\])\.payload(\.codes|\.scales)?$", ".data", path)
+COMPILERS: Final = [
+    ("gcc", "-std=c11", "c"),
+    ("g++", "-std=c++17", "cc"),
+]
 
 
-def test_imhex_finds_in_oam_files_what_the_reference_finds() -> None:
-    text = exports.export("imhex", "oam")
-    used: set[str] = set()
-    for case in valid_cases("oam"):
-        data = case.read()
-        found: dict[str, list[hexpat_reader.Member]] = {}
-        for member in hexpat_reader.run(text, data):
-            found.setdefault(imhex_path(member), []).append(member)
-            used.add(member.type)
-        for region in module_of("oam").regions(BufferSource(data)):
-            if region.kind == "padding" or region.path.endswith(".blob"):
-                continue
-            if region.path == "legacy":
-                place = next(path for path in found if re.fullmatch(r"sections.*\.data", path))
-            else:
-                place = region.path
-            first, *more = found.pop(place)
-            assert first.offset == region.offset, f"{case.id}: {place}"
-            assert first.size + sum(member.size for member in more) == region.size, f"{case.id}: {place}"
-            assert region.kind == "data" or first.comment == region.doc
-        assert not found, case.id
-    assert used >= {"char", "float", "double", "SectionType", "Dtype", "Encoding", "s8", "s16", "u32", "u64"}
+def program() -> str:
+    """Return a C program that prints all that the header declares, and what it finds in the file of its argument."""
+    lines = ['#include "ckptspec.h"', '#include "ckptspec.h"', "#include <stdio.h>", "#include <string.h>", ""]
+    lines += [
+        '#define OAM(name, code, size) printf("dtype %s %d %d\\n", name, (int)(code), (int)(size));',
+        '#define TEXT(name, size) printf("type %s %d\\n", name, (int)(size));',
+        "static void file(const char *path)",
+        "{",
+        "    static unsigned char data[1 << 20];",
+        '    FILE *input = fopen(path, "rb");',
+        "    size_t size = fread(data, 1, sizeof data, input);",
+        "    fclose(input);",
+        "    struct ckptspec_oam_header header;",
+        "    memcpy(&header, data, sizeof header);",
+        '    printf("magic %d\\n", memcmp(data, CKPTSPEC_OAM_MAGIC, CKPTSPEC_OAM_MAGIC_SIZE));',
+        '    printf("total %d\\n", header.total_size == size);',
+        '    printf("version %u\\n", (unsigned)header.version);',
+        "    for (uint32_t at = 0; at < header.section_count; at++) {",
+        "        struct ckptspec_oam_section section;",
+        "        memcpy(&section, data + sizeof header + at * sizeof section, sizeof section);",
+        "        uint64_t hash =",
+        "            ckptspec_oam_fnv1a64(data + section.offset, (size_t)section.size, CKPTSPEC_OAM_FNV_OFFSET_BASIS);",
+        '        printf("section %u %d\\n", (unsigned)section.type, hash == section.checksum);',
+        "    }",
+        "}",
+        "",
+        "int main(int count, char **arguments)",
+        "{",
+    ]
+    for owner in exports.FORMATS:
+        for record, made in records(owner).items():
+            name = f"struct ckptspec_{owner}_{record}"
+            lines.append(f'    printf("size {owner} {record} %zu\\n", sizeof({name}));')
+            for item in fields(made):
+                at = f"offsetof({name}, {item.name}), sizeof((({name} *)0)->{item.name})"
+                lines.append(f'    printf("field {owner} {record} {item.name} %zu %zu\\n", {at});')
+                if item.least is not None:
+                    macro = f"CKPTSPEC_{owner}_{record}_{item.name}".upper()
+                    values = f"(long long){macro}_LEAST, (long long){macro}_MOST"
+                    lines.append(f'    printf("limits {owner} {record} {item.name} %lld %lld\\n", {values});')
+        for constant in constants(owner):
+            name = constant.name.removeprefix(f"{owner.upper()}_")
+            value = f"(unsigned long long)CKPTSPEC_{owner.upper()}_{name}"
+            lines.append(f'    printf("constant {owner} {name} %llu\\n", {value});')
+    for enum, members in enums().items():
+        for member in members:
+            value = f"(int)CKPTSPEC_OAM_{enum}_{member.name}".upper().replace("(INT)", "(int)")
+            lines.append(f'    printf("enum {enum} {member.name} %d\\n", {value});')
+    lines += [
+        "    CKPTSPEC_OAM_DTYPES(OAM)",
+        "    CKPTSPEC_OCANNL_PRECISIONS(TEXT)",
+        "    CKPTSPEC_SAFETENSORS_DTYPES(TEXT)",
+    ]
+    lines.append(
+        '    printf("length %d %d\\n", (int)ckptspec_ocannl_header_length((const unsigned char *)"\\0\\1\\2\\3"),'
+    )
+    lines.append(
+        '           (int)ckptspec_safetensors_header_length((const unsigned char *)"\\3\\2\\1\\0\\0\\0\\0\\0"));'
+    )
+    lines += ["    for (int at = 1; at < count; at++)", "        file(arguments[at]);", "    return 0;", "}", ""]
+    return "\n".join(lines)
 
 
-@pytest.mark.parametrize("format", list(FRAMES))
-def test_imhex_finds_the_parts_of_framed_files(format: str) -> None:
-    frame = FRAMES[format]
-    (item,) = fields(frame.record)
-    for case in valid_cases(format):
-        data = case.read()
-        found = {member.path: (member.offset, member.size) for member in hexpat_reader.run(imhex(format), data)}
-        length = number(data[: item.size], item)
-        parts = {
-            f"file.frame.{item.name}": (0, item.size),
-            "file.header": (item.size, length),
-            f"file.{frame.data}": (item.size + length, len(data) - item.size - length),
-        }
-        assert found == {path: part for path, part in parts.items() if part[1]}, case.id
+def expected_lines(cases: tuple[Case, ...]) -> Iterator[str]:
+    """Yield what that program has to print."""
+    for owner in exports.FORMATS:
+        for record, made in records(owner).items():
+            yield f"size {owner} {record} {record_size(made)}"
+            for item in fields(made):
+                yield f"field {owner} {record} {item.name} {item.offset} {item.size}"
+                if item.least is not None:
+                    yield f"limits {owner} {record} {item.name} {item.least} {item.most}"
+        for constant in constants(owner):
+            yield f"constant {owner} {constant.name.removeprefix(f'{owner.upper()}_')} {constant.value}"
+    for enum, codes in (("section_type", OAM_SECTIONS), ("dtype", OAM_CODES), ("encoding", OAM_ENCODINGS)):
+        yield from (f"enum {enum} {name} {code}" for name, code in sorted(codes.items(), key=lambda pair: pair[1]))
+    yield from (f"dtype {name} {scalar.oam_code} {scalar.size}" for name, scalar in OAM_DTYPES.items())
+    for name, scalar in OCANNL_PRECISIONS.items():
+        yield f"type {name.capitalize()}{OCANNL_PRECISION_SUFFIX} {scalar.size}"
+    yield from (f"type {name} {scalar.bits}" for name, scalar in SAFETENSORS_DTYPES.items())
+    yield f"length {0x00010203} {0x00010203}"
+    for case in cases:
+        header = OAM_RECORDS["header"].parse(case.read())
+        yield from ("magic 0", "total 1", f"version {header['version']}")
+        table = case.read()[record_size(OAM_RECORDS["header"]) :]
+        for section in OAM_RECORDS["section"][header["section_count"]].parse(table):
+            yield f"section {section['type']} 1"
 
 
-def imhex(format: str) -> str:
-    return exports.export("imhex", format)
+@pytest.mark.parametrize(("compiler", "standard", "suffix"), COMPILERS)
+def test_c_header_lays_records_out_as_the_schema_does(
+    tmp_path: Path, compiler: str, standard: str, suffix: str
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    (tmp_path / "ckptspec.h").write_text(exports.export("c"), "ascii")
+    source, made = tmp_path / f"program.{suffix}", tmp_path / "program"
+    source.write_text(program(), "ascii")
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+    subprocess.run([compiler, standard, *warnings, str(source), "-o", str(made)], check=True, timeout=100)
+    cases = valid_cases("oam")
+    done = subprocess.run(
+        [str(made), *map(str, paths_of(cases))], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == list(expected_lines(cases))
+
+
+def test_c_header_asserts_its_layout(tmp_path: Path) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no gcc")
+    for good, bad in (("uint8_t compression;", "uint16_t compression;"), ("#pragma pack(push, 1)", "")):
+        text = exports.export("c", "oam")
+        assert good in text
+        (tmp_path / "header.h").write_text(text.replace(good, bad), "ascii")
+        done = subprocess.run(
+            [compiler, "-std=c11", "-fsyntax-only", "-x", "c", str(tmp_path / "header.h")], check=False
+        )
+        assert done.returncode
 
 
 @pytest.mark.parametrize("format", exports.FORMATS)
-def test_imhex_structs_have_the_sizes_of_the_schema(format: str) -> None:
-    sizes = hexpat_reader.sizes(imhex(format))
-    for name, record in records(format).items():
-        assert sizes[name.capitalize()] == record_size(record)
+def test_c_header_of_one_format(tmp_path: Path, format: str) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no gcc")
+    text = exports.export("c", format)
+    (tmp_path / "header.h").write_text(text, "ascii")
+    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c"]
+    subprocess.run([*command, str(tmp_path / "header.h")], check=True)
+    others = [name for name in exports.FORMATS if name != format]
+    assert not any(f"ckptspec_{name}" in text for name in others)
 
 
-@pytest.mark.parametrize(
-    ("good", "bad"),
-    [
-        ("u32 version", "u33 version"),
-        ("Header header;", "Heading header;"),
-        ("sections[header.section_count];", "sections[header.sections];"),
-        ("u64 blocks = num_bytes / 20;", "u64 blocks num_bytes / 20;"),
-        ("Q4<blocks>", "Q4<num_bytes / 20>"),
-        ("Dtype::F32", "Dtype::F33"),
-        ("};\n\nFile file", "}\n\nFile file"),
-    ],
-)
-def test_imhex_reader_is_strict(good: str, bad: str) -> None:
-    text = imhex("oam")
-    assert text.count(good) >= 1
-    data = load_suite().case("oam/golden_q4_32").read()
-    assert hexpat_reader.run(text, data)
-    with pytest.raises((hexpat_reader.PatternError, NameError, AttributeError, KeyError)):
-        hexpat_reader.run(text.replace(good, bad), data)
+# --------------------------------------------------------------------------------------------------------------- JSON
+
+
+def test_json_agrees_with_its_schema() -> None:
+    validator = jsonschema.Draft202012Validator(description_schema())
+    validator.check_schema(description_schema())
+    for chosen in (None, *exports.FORMATS):
+        validator.validate(json.loads(exports.export("json", chosen)))
+    whole = json.loads(exports.export("json"))
+    damages: tuple[Callable[[Any], object], ...] = (
+        lambda made: made.update(version=2),
+        lambda made: made["formats"]["oam"]["records"]["header"]["fields"][0].pop("offset"),
+        lambda made: made["formats"]["oam"]["records"]["header"]["fields"][0].update(extra=1),
+        lambda made: made["formats"]["ocannl"]["texts"]["tensor"]["keys"][0].update(kind="no kind"),
+        lambda made: made["rules"][0].pop("sentence"),
+    )
+    for damage in damages:
+        broken = copy.deepcopy(whole)
+        damage(broken)
+        assert not validator.is_valid(broken)
+
+
+def test_json_has_all_of_the_specification() -> None:
+    whole = json.loads(exports.export("json"))
+    assert (whole["format"], whole["version"]) == ("ckptspec-schema", 1)
+    assert [rule["id"] for rule in whole["rules"]] == list(RULES)
+    for told in whole["rules"]:
+        rule = RULES[told["id"]]
+        for key, value in told.items():
+            expected = getattr(rule, key)
+            assert value == (list(expected) if isinstance(expected, tuple) else expected)
+    assert set(whole["formats"]) == set(exports.FORMATS)
+    for owner, description in whole["formats"].items():
+        assert {item["name"]: int(item["value"]) for item in description["constants"]} == {
+            name: getattr(schema, name) for name in schema.CONSTANTS[owner]
+        }
+        for name, record in records(owner).items():
+            told = description["records"][name]
+            assert told["size"] == record_size(record)
+            assert [(item["name"], item["offset"], item["size"], item["doc"]) for item in told["fields"]] == [
+                (item.name, item.offset, item.size, item.doc) for item in fields(record)
+            ]
+    for owner, frame in FRAMES.items():
+        texts = whole["formats"][owner]["texts"]
+        for name, keys in frame.records.items():
+            assert [key["name"] for key in texts[name]["keys"]] == [key.name for key in keys]
+            assert [key.get("least") for key in texts[name]["keys"]] == [key.least for key in keys]
+    assert [item["name"] for item in whole["dtypes"]] == [scalar.name for scalar in SCALARS]
+
+
+def struct_format(item: dict[str, Any]) -> str:
+    """Return the format of a field of the description, for Python's struct."""
+    letter = {"u8": "B", "i8": "b", "u32": "I", "i32": "i", "u64": "Q", "i64": "q", "f32": "I"}.get(item["type"])
+    order = "<" if item["byte_order"] == "little" else ">"
+    return f"{order}{item['size']}s" if letter is None else f"{order}{item.get('count', 1)}{letter}"
+
+
+def test_json_is_enough_to_read_a_file() -> None:
+    """A reader of a few lines that knows nothing but the description finds what the neutral document has."""
+    oam = json.loads(exports.export("json", "oam"))["formats"]["oam"]
+
+    def record(name: str, at: int) -> dict[str, Any]:
+        made = {}
+        for item in oam["records"][name]["fields"]:
+            values = struct.unpack_from(struct_format(item), data, at + item["offset"])
+            made[item["name"]] = values if "count" in item and item["type"].startswith("u") else values[0]
+        return made
+
+    sections = {item["code"]: item for item in oam["sections"]}
+    for case in valid_cases("oam"):
+        data, document = case.read(), case.read_expected()
+        header = record("header", 0)
+        for row in range(header["section_count"]):
+            place = oam["records"]["header"]["size"] + row * oam["records"]["section"]["size"]
+            entry = record("section", place)
+            section = sections[entry["type"]]
+            if section["record"] is None:
+                continue
+            head = record(section["record"], entry["offset"])
+            at = entry["offset"] + oam["records"][section["record"]]["size"]
+            for part in section["parts"]:
+                if part["item"] != "tensor":
+                    continue
+                names = []
+                for number in range(head[part["count"]]):
+                    tensor = record("tensor", at + number * oam["records"]["tensor"]["size"])
+                    names.append(tensor["name"].partition(b"\0")[0].decode())
+                assert names == [item["name"] for item in document[section["name"]]]
+            if section["name"] == "progress":
+                assert str(head["env_steps"]) == document["progress"]["env_steps"]
+                assert f"0x{head['best_metric']:08x}" == document["progress"]["best_metric"]
+
+
+# --------------------------------------------------------------------------------------------------- the command line
+
+
+def run(*words: str) -> int:
+    """Run the command line."""
+    return main(["export", *words])
+
+
+@pytest.mark.parametrize("kind", exports.KINDS)
+def test_command_prints_and_writes(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for chosen in (None, *exports.FORMATS):
+        words = [] if chosen is None else ["--format", chosen]
+        assert run(kind, *words) == 0
+        told = capsys.readouterr().out
+        assert told == exports.export(kind, chosen)
+        assert told.isascii()
+        assert max(map(len, told.splitlines())) < 600
+        assert run(kind, *words, str(tmp_path / "deep" / "out")) == 0
+        assert (tmp_path / "deep" / "out").read_text("ascii") == told
+        assert capsys.readouterr().out == ""
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
+
+
+def test_command_refuses_what_it_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("kaitai", "--format", "no\x1bsuch") == 2
+    assert (
+        capsys.readouterr().err == "ckptspec: unknown format 'no\\x1bsuch', expected one of oam, ocannl, safetensors\n"
+    )
+    assert run("c", str(tmp_path)) == 2
+    assert capsys.readouterr().err == f"ckptspec: {tmp_path}: Is a directory\n"
+    with pytest.raises(SystemExit) as stopped:
+        run("protobuf")
+    assert stopped.value.code == 2
+    assert "choose from" in capsys.readouterr().err
+
+
+def test_parser_offers_all_kinds() -> None:
+    verbs = next(item.choices for item in build_parser()._actions if item.dest == "verb")
+    assert isinstance(verbs, dict)
+    kinds = next(item.choices for item in verbs["export"]._actions if item.dest == "kind")
+    assert isinstance(kinds, dict)
+    assert tuple(kinds) == exports.KINDS
+    for kind, parser in kinds.items():
+        told = parser.format_help()
+        assert ", ".join(exports.FORMATS[:-1]) + f" or {exports.FORMATS[-1]}" in " ".join(told.split())
+        default = "oam" if exports.export(kind) == exports.export(kind, "oam") else "all of them"
+        assert f"{default} unless told otherwise" in " ".join(told.split())
+
+
+def test_all_exports_by_file_name() -> None:
+    made = exports.files()
+    assert set(made) == {f"{name}.{kind}" for name in exports.FORMATS for kind in ("ksy", "hexpat")} | {
+        "ckptspec.h",
+        "ckptspec.json",
+    }
+    assert made == exports.files()
+    assert made["ocannl.ksy"] == exports.export("kaitai", "ocannl")
+    assert made["ckptspec.json"] == exports.export("json")
+    assert exports.export("kaitai") == made["oam.ksy"]
+    with pytest.raises(KeyError):
+        exports.export("c", "gguf")
+    with pytest.raises(KeyError):
+        exports.export("protobuf")
+
+
+# -------------------------------------------------------------------------------------------------------- documentation
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not installed")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_examples_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    demo_files()
+    names: dict[str, Any] = {"__name__": "exports"}
+    found = Counter[str]()
+    for language, source in blocks(PAGE.read_text("utf-8"), "c", "console", "js", "python"):
+        found[language] += 1
+        if language == "c":
+            (tmp_path / "names.c").write_text(source, "utf-8")
+        elif language == "console":
+            run_shell(source)
+        elif language == "js":
+            kaitai_parsers.run_node(source, ["python", "oam.ksy"], tmp_path)
+            monkeypatch.syspath_prepend(tmp_path)
+        else:
+            run_python(source, names, "exports.md")
+    sys.modules.pop("oam", None)
+    assert found == {"c": 1, "console": 2, "js": 1, "python": 2}
+    assert {path.name for path in tmp_path.iterdir()} >= {"oam.ksy", "oam.hexpat", "ckptspec.h", "safetensors.ksy"}

@@ -144,9 +144,20 @@ def _add_comparing(verb: Adder) -> None:
 
 def _add_exporting(verb: Adder) -> None:
     made = verb("export", "exporting:export", "Print the formats for other languages and tools.")
-    made.add_argument("kind", choices=("kaitai", "imhex", "c", "json"), help="for what")
-    made.add_argument("output", nargs="?", default="-", metavar="OUT", help="where to; - is standard output")
-    made.add_argument("--format", help="only this format; kaitai and imhex have one a file, .oam unless told otherwise")
+    # Parsers of their own: an optional name after an option is not found where another argument stands before it.
+    kinds = made.add_subparsers(title="for", dest="kind", metavar="KIND", required=True)
+    for kind, summary, default in _EXPORTS:
+        one = kinds.add_parser(kind, help=summary, description=summary, epilog=_EPILOG)
+        one.add_argument("output", nargs="?", default="-", metavar="OUT", help="where to; - (the default) is stdout")
+        one.add_argument("--format", help=f"oam, ocannl or safetensors; {default} unless told otherwise")
+
+
+_EXPORTS = (
+    ("kaitai", "A Kaitai Struct description of a format.", "oam"),
+    ("imhex", "A pattern for the hex editor ImHex.", "oam"),
+    ("c", "A header for C and C++.", "all of them"),
+    ("json", "The whole specification as JSON.", "all of them"),
+)
 
 
 def _add_suite(verb: Adder, complete: bool) -> None:
