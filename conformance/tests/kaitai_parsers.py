@@ -1,7 +1,7 @@
 """Parsers compiled from the Kaitai Struct exports, in JavaScript and in Python, and what they find in files.
 
-The compiler comes from npm, at the versions of ``kaitai/package-lock.json``. It and the parsers are kept in the user's
-cache: in a folder named after the lock file, under a lock that processes of one test run share.
+The compiler comes from npm, at the versions of ``kaitai/package-lock.json``. It is kept in the user's cache, in a
+folder named after the lock file, and installed under a lock that all test runs share.
 """
 
 from __future__ import annotations
@@ -75,41 +75,33 @@ def _install(directory: Path) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def compiled(descriptions: Mapping[str, str]) -> Path:
-    """Return the folder with the parsers of descriptions, by format; skips where there is no Node.js or no compiler."""
+def tools() -> None:
+    """Make sure that compiler and runtime are there; skips where they cannot be."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             unavailable(f"there is no {program}")
     directory = _cache()
-    name = hashlib.sha256(json.dumps([descriptions, (TOOLS / "compile.js").read_text("utf-8")]).encode()).hexdigest()
-    parsers = directory / f"parsers-{name[:16]}"
-    with _locked(directory):
-        try:
+    try:
+        with _locked(directory):
             _install(directory)
-        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-            unavailable(f"the compiler cannot be installed: {error}")
-        if not parsers.is_dir():
-            _compile(descriptions, parsers)
-    return parsers
+    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+        unavailable(f"the compiler cannot be installed: {error}")
+
+
+def compile_all(descriptions: Mapping[str, str], directory: Path) -> Path:
+    """Compile descriptions, which are given by format, in a directory; return it. Skips as ``tools`` does."""
+    tools()
+    for name, text in descriptions.items():
+        (directory / f"{name}.ksy").write_text(text, "utf-8")
+    _run(["node", str(TOOLS / "compile.js"), ".", *(f"{name}.ksy" for name in descriptions)], directory)
+    return directory
 
 
 def run_node(source: str, arguments: Sequence[str], directory: Path) -> str:
-    """Run a program that uses the compiler in a directory; return what it prints. Skips as ``compiled`` does."""
-    compiled({})
+    """Run a program that uses the compiler in a directory; return what it prints. Skips as ``tools`` does."""
+    tools()
     (directory / "program.js").write_text(source, "utf-8")
     return _run(["node", "program.js", *arguments], directory)
-
-
-def _compile(descriptions: Mapping[str, str], parsers: Path) -> None:
-    fresh = parsers.with_suffix(f".{os.getpid()}")
-    try:
-        fresh.mkdir()
-        for name, text in descriptions.items():
-            (fresh / f"{name}.ksy").write_text(text, "utf-8")
-        _run(["node", str(TOOLS / "compile.js"), ".", *(f"{name}.ksy" for name in descriptions)], fresh)
-        fresh.rename(parsers)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 # ----------------------------------------------------------------------------------------------------- what they find

@@ -51,9 +51,10 @@ def paths_of(cases: tuple[Case, ...]) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def parsers() -> Path:
+def parsers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the parsers that are compiled from the exports."""
-    return kaitai_parsers.compiled({name: exports.export("kaitai", name) for name in exports.FORMATS})
+    descriptions = {name: exports.export("kaitai", name) for name in exports.FORMATS}
+    return kaitai_parsers.compile_all(descriptions, tmp_path_factory.mktemp("kaitai"))
 
 
 def number(raw: bytes, item: Field) -> int:
