@@ -88,12 +88,12 @@ def tools() -> None:
         unavailable(f"the compiler cannot be installed: {error}")
 
 
-def compile_all(descriptions: Mapping[str, str], directory: Path) -> Path:
+def compile_all(descriptions: Mapping[str, str], directory: Path, *languages: str) -> Path:
     """Compile descriptions, which are given by format, in a directory; return it. Skips as ``tools`` does."""
     tools()
     for name, text in descriptions.items():
         (directory / f"{name}.ksy").write_text(text, "utf-8")
-    _run(["node", str(TOOLS / "compile.js"), ".", *(f"{name}.ksy" for name in descriptions)], directory)
+    _run(["node", str(TOOLS / "compile.js"), ",".join(languages), *(f"{name}.ksy" for name in descriptions)], directory)
     return directory
 
 

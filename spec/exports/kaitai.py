@@ -110,7 +110,8 @@ def _valid(item: Field) -> Node:
         return {}
     if item.least == item.most:
         return {"valid": item.least}
-    return {"valid": {"min": item.least, "max": item.most}}
+    # Some compilers warn of what is always so.
+    return {"valid": {"max": item.most} if item.least == item.bounds[0] else {"min": item.least, "max": item.most}}
 
 
 def _record(record: Struct) -> list[Node]:
@@ -138,9 +139,11 @@ def _oam() -> Node:
 
 
 def _type(name: str, record: Struct) -> Node:
-    made: Node = {"doc": RECORD_DOCS[name], "seq": _record(record)}
-    instances: Node = {}
     content = contents().get(name)
+    more = ", and what it points to." if name in OAM_PLACES else ", and what follows it."
+    doc = RECORD_DOCS[name].removesuffix(".") + (more if name in OAM_PLACES or (content and content.parts) else ".")
+    made: Node = {"doc": doc, "seq": _record(record)}
+    instances: Node = {}
     for part in content.parts if content else ():
         assert content is not None
         if part.count:

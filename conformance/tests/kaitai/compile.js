@@ -1,17 +1,19 @@
-// Compiles descriptions: node compile.js OUT FILE.ksy ...; the parsers go to OUT/javascript and OUT/python.
+// Compiles descriptions: node compile.js LANGUAGE,... FILE.ksy ...; the parsers go to a folder of each language.
 "use strict";
 const fs = require("fs");
 const path = require("path");
 const yaml = require("js-yaml");
 const compiler = require("kaitai-struct-compiler");
 
-async function main([out, ...descriptions]) {
+async function main([languages, ...descriptions]) {
   for (const description of descriptions) {
     const parsed = yaml.load(fs.readFileSync(description, "utf8"));
-    for (const language of ["javascript", "python"]) {
+    for (const language of languages.split(",")) {
       const files = await compiler.compile(language, parsed, null, false);
-      fs.mkdirSync(path.join(out, language), { recursive: true });
-      for (const [name, text] of Object.entries(files)) fs.writeFileSync(path.join(out, language, name), text);
+      for (const [name, text] of Object.entries(files)) {
+        fs.mkdirSync(path.dirname(path.join(language, name)), { recursive: true });
+        fs.writeFileSync(path.join(language, name), text);
+      }
     }
   }
 }
