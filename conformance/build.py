@@ -23,7 +23,7 @@ from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM
 from .cases import anything, oam, ocannl, safetensors
 from .cases.definition import CaseBook, Definition
 from .catalogue import MANIFEST, PROTOCOL_VERSION, SUITE_VERSION, VECTORS, Case
-from .json_schemas import document_schema, manifest_schema
+from .json_schemas import description_schema, document_schema, manifest_schema
 
 __all__ = ["SMOKE", "books", "build_files", "main"]
 
@@ -60,7 +60,8 @@ def build_files() -> dict[str, bytes]:
     if wrong:
         raise BuildError("\n".join(wrong))
     files["manifest.json"] = _manifest(cases)
-    for name, schema in (("manifest", manifest_schema()), ("document", document_schema())):
+    schemas = {"manifest": manifest_schema(), "document": document_schema(), "description": description_schema()}
+    for name, schema in schemas.items():
         files[f"schemas/{name}.schema.json"] = json.dumps(schema, indent=1).encode() + b"\n"
     return files
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of the manifest and of the neutral document, derived from the schema's records.
+"""JSON Schemas of the manifest, of the neutral document and of the description of the formats.
 
 They are written to ``schemas/`` together with the golden files, for users of other languages.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..record_documents import document_fields
+from ..spec import exports
 from ..spec.dtypes import OAM_DTYPES, OCANNL_PRECISIONS, SAFETENSORS_DTYPES
+from ..spec.exports.description import DESCRIPTION_FORMAT, DESCRIPTION_VERSION
 from ..spec.layout import field
-from ..spec.rules import RULES
+from ..spec.rules import CANONICAL, NOTE, REJECT, RULES
 from ..spec.schema import (
     OAM_ENCODINGS,
     OAM_MAX_RANK,
@@ -26,6 +28,7 @@ from ..spec.schema import (
     OCANNL_VERSION,
     SAFETENSORS_ENTRY,
     SAFETENSORS_METADATA,
+    VALUE_KINDS,
     Key,
     OamConfig,
     OamOptimizer,
@@ -33,16 +36,16 @@ from ..spec.schema import (
 )
 from .catalogue import LEVELS, VERDICTS
 
-__all__ = ["document_schema", "manifest_schema"]
+__all__ = ["description_schema", "document_schema", "manifest_schema"]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 
 
-def _object(properties: Schema) -> Schema:
+def _object(properties: Schema, optional: Schema | None = None) -> Schema:
     return {
         "type": "object",
-        "properties": properties,
+        "properties": properties | (optional or {}),
         "required": list(properties),
         "additionalProperties": False,
     }
@@ -236,3 +239,138 @@ def manifest_schema() -> Schema:
         "cases": {"type": "array", "items": case},
     }
     return {"$schema": _DIALECT, "title": "The manifest of the conformance suite", **_object(properties)}
+
+
+# --------------------------------------------------------------------------------- the description of the formats
+
+_PROSE: Final[Schema] = {"type": "string", "minLength": 1}
+_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+_NAMES: Final[Schema] = {"type": "string", "pattern": "^[a-z][a-z0-9_]*$"}
+_VERSIONS: Final[Schema] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
+_RULE: Final[Schema] = {"type": "string", "pattern": "^[A-Z]+-[A-Z]{3,4}-[A-Z0-9]+$"}
+_BYTES: Final[Schema] = {"type": "string", "pattern": "^([0-9a-f]{2})+$"}
+
+
+def _named(items: Schema) -> Schema:
+    return {"type": "object", "propertyNames": _NAMES, "additionalProperties": items}
+
+
+def _description_fields() -> Schema:
+    integer: Schema = {"type": "integer"}
+    return _object(
+        {
+            "name": _NAMES,
+            "offset": _COUNT,
+            "size": {"type": "integer", "minimum": 1},
+            "type": {"enum": ["u8", "i8", "u32", "i32", "u64", "i64", "f32", "char", "byte"]},
+            "byte_order": {"enum": ["little", "big"]},
+            "role": {"enum": ["int", "f32", "text", "reserved", "flags", "dtype", "bool", "bytes"]},
+            "doc": _PROSE,
+        },
+        {
+            "count": {"type": "integer", "minimum": 1},
+            "default": {"anyOf": [integer, {"type": "string", "pattern": "^([0-9a-f]{2})*$"}, _list(integer)]},
+            "least": integer,
+            "most": integer,
+            "enum": _NAMES,
+            "fixed": _BYTES,
+        },
+    )
+
+
+def _description_records() -> Schema:
+    record = {"doc": _PROSE, "versions": _VERSIONS, "size": _COUNT, "fields": _list(_description_fields(), minItems=1)}
+    return _named(_object(record))
+
+
+def _description_common(kind: str, layout: Schema) -> Schema:
+    constant = _object({"name": _PROSE, "value": {"type": "string", "pattern": "^[0-9]+$"}, "doc": _PROSE})
+    return {
+        "title": _PROSE,
+        "versions": _VERSIONS,
+        "kind": {"const": kind},
+        "constants": _list(constant),
+        "records": _description_records(),
+        "layout": _list(layout),
+    }
+
+
+def _description_sections() -> Schema:
+    part = _object(
+        {"name": _NAMES, "item": _NAMES, "doc": _PROSE},
+        {"count": _NAMES, "only": _object({"field": _NAMES, "values": _list(_PROSE, minItems=1)})},
+    )
+    section = {"name": _NAMES, "code": _COUNT, "doc": _PROSE, "required": {"type": "boolean"}}
+    member = {"name": _NAMES, "code": _COUNT, "doc": _PROSE, "versions": _VERSIONS}
+    place = {"name": _NAMES, "doc": _PROSE, "offset": _NAMES, "size": _NAMES, "within": _NAMES}
+    encoding = dict.fromkeys(("elements", "code_bytes", "block_bytes", "limit", "bias"), _COUNT)
+    return _object(
+        {
+            **_description_common("sections", _object({"record": _NAMES, "count": _PROSE})),
+            "newest": {"type": "integer", "minimum": 1},
+            "magic": _BYTES,
+            "enums": _named(_list(_object(member), minItems=1)),
+            "places": _named(_object(place)),
+            "sections": _list(_object({**section, "record": _or_null(_NAMES), "parts": _list(part)})),
+            "optimizers": _list(_object({"kind": _PROSE, "moments": _COUNT})),
+            "block_encodings": _list(_object({"name": _NAMES, "scale": _NAMES, "doc": _PROSE, **encoding})),
+            "header_checksum": _list(_object({"versions": _VERSIONS, "rule": _RULE})),
+        }
+    )
+
+
+def _description_framed() -> Schema:
+    key = _object(
+        {"name": _NAMES, "kind": {"enum": list(VALUE_KINDS)}, "doc": _PROSE, "optional": {"type": "boolean"}},
+        {"least": {"type": "integer"}, "since": {"type": "integer", "minimum": 1}},
+    )
+    stretch = _object({"name": _NAMES, "size": _PROSE, "doc": _PROSE}, {"syntax": _PROSE})
+    layout = {"anyOf": [_object({"record": _NAMES, "count": _PROSE}), stretch]}
+    return _object(
+        {
+            **_description_common("frame", layout),
+            "utf8": {"type": "boolean"},
+            "texts": _named(_object({"versions": _VERSIONS, "keys": _list(key, minItems=1)})),
+            "value_kinds": _named(_PROSE),
+        }
+    )
+
+
+def _description_dtypes() -> Schema:
+    names = _object(
+        {},
+        {
+            "oam": _object({"name": _NAMES, "code": _COUNT}),
+            "ocannl": _object({"name": _NAMES, "header": _PROSE}),
+            "safetensors": _object({"name": _PROSE, "order": _COUNT}),
+        },
+    )
+    return _list(_object({"name": _NAMES, "bits": _COUNT, "lanes": _COUNT, "doc": _PROSE, "formats": names}))
+
+
+def description_schema() -> Schema:
+    """Return the JSON Schema of what ``ckptspec export json`` prints."""
+    text: Schema = {"type": "string"}
+    rule = _object(
+        {
+            "id": _RULE,
+            "format": {"enum": ["any", *exports.FORMATS]},
+            "kind": {"enum": [REJECT, CANONICAL, NOTE]},
+            "clause": _PROSE,
+            "versions": _VERSIONS,
+            "sentence": _PROSE,
+            "reason": text,
+            "upstream": text,
+            "implies": _list(_RULE),
+        }
+    )
+    described = {"oam": _description_sections(), "ocannl": _description_framed(), "safetensors": _description_framed()}
+    properties = {
+        "format": {"const": DESCRIPTION_FORMAT},
+        "version": {"const": DESCRIPTION_VERSION},
+        "formats": {**_object({}, described), "minProperties": 1},
+        "dtypes": _description_dtypes(),
+        "rules": _list(rule),
+        "implementations": {"type": "object", "additionalProperties": _PROSE},
+    }
+    return {"$schema": _DIALECT, "title": "The description of the formats", **_object(properties)}

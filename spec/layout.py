@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from construct import Array, Bytes, Default, FormatField, Renamed, Struct
 
-from .schema import BoolByte, DtypeCode, Float32, Reserved, Text, ZeroFlags
+from .declarations import BoolByte, Code, DtypeCode, Float32, Limited, Magic, Reserved, Text, ZeroFlags
+from .dtypes import OAM_CODES
 
 __all__ = ["Field", "default_of", "field", "fields", "numpy_dtype", "record_size"]
 
@@ -48,7 +49,8 @@ class Field:
 
     ``offset`` and ``size`` are bytes, relative to the record. ``role`` says what the field means: ``int``, ``f32``,
     ``text``, ``reserved``, ``flags``, ``dtype``, ``bool`` or ``bytes``. ``count`` is the number of array elements, or
-    None for a scalar.
+    None for a scalar. Readers refuse values below ``least``, above ``most``, other than the numbers of ``codes`` and
+    other than the bytes ``fixed``, where these are not None. ``enum`` is what the codes are called.
     """
 
     name: str
@@ -60,6 +62,16 @@ class Field:
     count: int | None
     doc: str
     default: Any = None
+    least: int | None = None
+    most: int | None = None
+    codes: Mapping[str, int] | None = None
+    enum: str = ""
+    fixed: bytes | None = None
+
+    @property
+    def big_endian(self) -> bool:
+        """Whether the most significant byte comes first."""
+        return self.numpy.startswith(">")
 
     @property
     def bits(self) -> int:
@@ -78,6 +90,23 @@ def _sentence(docs: str) -> str:
     return re.sub(r"\s+", " ", inspect.cleandoc(docs)).strip()
 
 
+def _limits(subcon: Any) -> dict[str, Any]:
+    """Return what readers take of a field, as ``Field`` has it."""
+    match subcon:
+        case Limited():
+            return {"least": subcon.least, "most": subcon.most}
+        case Code():
+            return {"codes": subcon.codes, "enum": subcon.enum}
+        case DtypeCode():
+            return {"codes": OAM_CODES, "enum": "dtype"}
+        case Magic():
+            return {"fixed": subcon.value}
+        case Reserved() if subcon.checked:
+            return {"fixed": bytes(subcon.sizeof())}
+        case _:
+            return {}
+
+
 def _walk(record: Struct) -> Iterator[Field]:
     offset = 0
     for named in record.subcons:
@@ -91,6 +120,7 @@ def _walk(record: Struct) -> Iterator[Field]:
         role = next((role for cls, role in _ROLES if isinstance(subcon, cls)), None)
         count: int | None = None
         size = subcon.sizeof()
+        limits = _limits(subcon)
         if isinstance(subcon, Array):
             subcon, count = subcon.subcon, size // subcon.subcon.sizeof()
         if isinstance(subcon, FormatField):
@@ -116,6 +146,7 @@ def _walk(record: Struct) -> Iterator[Field]:
             count=count,
             doc=_sentence(docs),
             default=default,
+            **limits,
         )
         offset += size
 

@@ -1,9 +1,9 @@
 """The binary records of every format, each declared once as a ``construct`` struct.
 
 Offsets appear nowhere: they follow from the order and the size of the fields, and ``layout.py`` derives them. Each
-field carries its sentence (``* "..."``) and, where a writer has a default, its default. The field classes below say
-what a field *means* (a NUL-terminated text, reserved bytes, a dtype code, ...), so that reading, writing, checking,
-the neutral document and the documentation can all be derived from the declaration.
+field carries its sentence (``* "..."``) and, where a writer has a default, its default. Its class, one of those in
+``declarations.py``, says what a field *means* (a NUL-terminated text, reserved bytes, a dtype code, ...), so that
+reading, writing, checking, the neutral document, the documentation and the exports can all be derived from it.
 
 ``.oam``: a model file in versions 1, 2 and 3. All numbers are little-endian; records are packed.
 
@@ -15,73 +15,36 @@ safetensors: a little-endian length, a header in JSON, payloads. The entries of 
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from construct import Array, Bytes, Default, FormatField, Int8ul, Int32sb, Int32ul, Int64sl, Int64ul, Struct
+from construct import Array, Default, Int8ul, Int32ul, Int64sl, Int64ul, Struct
 
-__all__ = [
-    "BoolByte",
-    "DtypeCode",
-    "Float32",
-    "Key",
-    "Reserved",
-    "Text",
-    "ZeroFlags",
-    "f32_bits",
-]
+from .declarations import (
+    BlockEncoding,
+    BoolByte,
+    Code,
+    Content,
+    DtypeCode,
+    Float32,
+    Frame,
+    Key,
+    Limited,
+    Magic,
+    Part,
+    Place,
+    Reserved,
+    Text,
+    ZeroFlags,
+    f32_bits,
+)
 
-
-if TYPE_CHECKING:
-    IntField = FormatField[int, int]
-    ByteField = Bytes
-else:  # construct's own classes cannot be subscripted
-    IntField = FormatField
-    ByteField = Bytes
-
-
-def f32_bits(value: float) -> int:
-    """Return the bit pattern of the 32-bit float nearest to ``value``."""
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    return int(bits)
+__all__ = ["BoolByte", "DtypeCode", "Float32", "Key", "Reserved", "Text", "ZeroFlags", "f32_bits"]
 
 
-class Float32(IntField):
-    """An IEEE 754 binary32 as its 32 bits: a float object would quiet signalling NaNs."""
+# --------------------------------------------------------------------------------------------------------- checksums
 
-    def __init__(self) -> None:
-        super().__init__("<", "L")  # type: ignore[call-arg]
-
-
-class Text(ByteField):
-    """UTF-8 text in a field of ``length`` bytes, ended by the first NUL; a writer fills the rest with zeros."""
-
-
-class Reserved(ByteField):
-    """Bytes that a writer sets to zero."""
-
-
-class ZeroFlags(IntField):
-    """A 32-bit flag word that has no meaning yet: written as zero, ignored by readers."""
-
-    def __init__(self) -> None:
-        super().__init__("<", "L")  # type: ignore[call-arg]
-
-
-class DtypeCode(IntField):
-    """One byte: a code of the dtype table."""
-
-    def __init__(self) -> None:
-        super().__init__("<", "B")  # type: ignore[call-arg]
-
-
-class BoolByte(IntField):
-    """One byte: zero is false, anything else reads as true, a writer writes 0 or 1."""
-
-    def __init__(self) -> None:
-        super().__init__("<", "B")  # type: ignore[call-arg]
-
+FNV_OFFSET_BASIS: Final = 0xCBF29CE484222325  # FNV-1a with 64 bits: h = (h ^ byte) * prime, modulo 2^64
+FNV_PRIME: Final = 0x100000001B3
 
 # ----------------------------------------------------------------------------------------------------------- .oam
 
@@ -91,9 +54,25 @@ OAM_NEWEST: Final = 3
 OAM_PAGE: Final = 4096  # the first payload starts on a page; weights and state payloads fill whole pages
 OAM_MAX_SECTIONS: Final = 32
 OAM_MAX_RANK: Final = 8
+OAM_MANIFEST_VERSION: Final = 2  # the first version whose header has a checksum of header and section table
 OAM_QUANT_BLOCK: Final = 32  # elements per quantization block
+OAM_SCALE_DTYPE: Final = "f32"  # of the scale that each quantization block has
 OAM_ENCODINGS: Final = {"dense": 0, "q4": 1, "q8": 2}
 OAM_QUANT_VERSION: Final = 3  # the first version that has quantized tensors
+OAM_BLOCK_ENCODINGS: Final = {
+    "q4": BlockEncoding(
+        code_bytes=OAM_QUANT_BLOCK // 2,
+        limit=7,
+        bias=7,
+        doc="Two codes to a byte, that of the element of even index in the low half; value = (code - 7) * scale.",
+    ),
+    "q8": BlockEncoding(
+        code_bytes=OAM_QUANT_BLOCK,
+        limit=127,
+        bias=0,
+        doc="A code is a byte, two's complement; value = code * scale.",
+    ),
+}
 OAM_LEGACY: Final = 6
 # Section types in the order in which a writer lays the sections out.
 OAM_SECTIONS: Final = {"config": 1, "weights": 2, "state": 3, "optimizer": 4, "progress": 5, "legacy": OAM_LEGACY}
@@ -108,9 +87,11 @@ def _default(subcon: Any, value: object) -> Any:
 
 
 OamHeader = Struct(
-    "magic" / _default(Bytes(len(OAM_MAGIC)), OAM_MAGIC) * "The bytes 4F 41 4D 00, `OAM` and a NUL.",
-    "version" / _default(Int32ul, OAM_NEWEST) * "Format version, 1 to 3; writers write 3.",
-    "section_count" / Int32ul * "Number of entries in the section table, 1 to 32.",
+    "magic" / _default(Magic(OAM_MAGIC), OAM_MAGIC) * "The bytes 4F 41 4D 00, `OAM` and a NUL.",
+    "version"
+    / _default(Limited("<L", OAM_VERSIONS[0], OAM_VERSIONS[-1]), OAM_NEWEST)
+    * "Format version, 1 to 3; writers write 3.",
+    "section_count" / Limited("<L", 1, OAM_MAX_SECTIONS) * "Number of entries in the section table, 1 to 32.",
     "flags" / _default(ZeroFlags(), 0) * "No flag is defined.",
     "total_size" / Int64ul * "Size of the whole file in bytes.",
     "checksum"
@@ -124,13 +105,15 @@ OamHeader = Struct(
 """The file header, at offset 0."""
 
 OamSection = Struct(
-    "type" / Int32ul * "1 config, 2 weights, 3 state, 4 optimizer, 5 progress, 6 legacy kernel cache.",
-    "compression" / _default(Int8ul, 0) * "0: sections are never compressed.",
+    "type"
+    / Code("<L", OAM_SECTIONS, "section_type")
+    * "1 config, 2 weights, 3 state, 4 optimizer, 5 progress, 6 legacy kernel cache.",
+    "compression" / _default(Limited("<B", 0, 0), 0) * "0: sections are never compressed.",
     "reserved0" / _default(Reserved(3), bytes(3)) * "Zero.",
     "flags" / _default(ZeroFlags(), 0) * "No flag is defined.",
     "offset" / Int64ul * "Offset of the payload in the file.",
     "size" / Int64ul * "Size of the payload in bytes, without the padding that may follow it.",
-    "compressed_size" / _default(Int64ul, 0) * "0: sections are never compressed.",
+    "compressed_size" / _default(Limited("<Q", 0, 0), 0) * "0: sections are never compressed.",
     "checksum" / Int64ul * "FNV-1a-64 of the payload.",
     "reserved1" / _default(Reserved(20), bytes(20)) * "Zero.",
 )
@@ -154,7 +137,7 @@ OamConfig = Struct(
 
 OamIndex = Struct(
     "count" / Int32ul * "Number of tensor entries that follow.",
-    "reserved" / _default(Reserved(4), bytes(4)) * "Zero; readers check it.",
+    "reserved" / _default(Reserved(4, checked=True), bytes(4)) * "Zero; readers check it.",
 )
 """The head of a weights or state section; `count` tensor entries follow it, then the blob."""
 
@@ -163,10 +146,12 @@ OamTensor = Struct(
     "blob_offset" / Int64ul * "Where the payload starts, counted from the start of the blob.",
     "num_bytes" / Int64ul * "Size of the payload in bytes, as shape, dtype and encoding give it.",
     "dtype" / DtypeCode() * "Dtype of the elements.",
-    "rank" / Int8ul * "Number of extents, 0 to 8; rank 0 is a scalar, one element.",
-    "encoding" / _default(Int8ul, 0) * "0 dense, 1 q4, 2 q8 (quantized: version 3 only).",
+    "rank" / Limited("<B", 0, OAM_MAX_RANK) * "Number of extents, 0 to 8; rank 0 is a scalar, one element.",
+    "encoding"
+    / _default(Code("<B", OAM_ENCODINGS, "encoding"), 0)
+    * "0 dense, 1 q4, 2 q8 (quantized: version 3 only).",
     "block_size" / _default(Int8ul, 0) * "Elements per block: 0 for dense, 32 for q4 and q8.",
-    "reserved" / _default(Reserved(4), bytes(4)) * "Zero; readers check it.",
+    "reserved" / _default(Reserved(4, checked=True), bytes(4)) * "Zero; readers check it.",
     "shape" / _default(Array(OAM_MAX_RANK, Int64ul), [0] * OAM_MAX_RANK) * "Extents; those beyond the rank are zero.",
 )
 """One entry of a tensor index."""
@@ -209,6 +194,50 @@ OAM_RECORDS: Final = {
     "progress": OamProgress,
 }
 
+_TENSORS: Final = (
+    Part(name="tensors", item="tensor", count="count", doc="The entries of the index."),
+    Part(name="blob", item="byte", doc="The payloads; each entry says where in the blob its own lies."),
+)
+
+OAM_CONTENTS: Final = {
+    "config": Content(
+        doc="What the model is.",
+        record="config",
+        parts=(Part(name="arch_config", item="byte", count="arch_config_size", doc="The architecture's own, opaque."),),
+    ),
+    "weights": Content(doc="The model's weights.", record="index", parts=_TENSORS),
+    "state": Content(doc="What the model keeps besides weights.", record="index", parts=_TENSORS),
+    "optimizer": Content(
+        doc="Settings and moments of the optimizer.",
+        record="optimizer",
+        parts=(
+            Part(name="first_moment", item="f32", count="moment_count", doc="The first moment of each element."),
+            Part(
+                name="second_moment",
+                item="f32",
+                count="moment_count",
+                doc="The second moment of each element, where the kind has one.",
+                only=("kind", tuple(kind for kind, moments in OAM_OPTIMIZERS.items() if moments > 1)),
+            ),
+        ),
+    ),
+    "progress": Content(doc="How far training has come.", record="progress"),
+    "legacy": Content(doc="A cache of compiled kernels, in old files only; readers skip it."),
+}
+"""What follows from a section's type."""
+
+OAM_PLACES: Final = {
+    "section": Place(name="payload", doc="The payload, as the section's type says.", offset="offset", size="size"),
+    "tensor": Place(
+        name="payload",
+        doc="The elements, or codes and scales of a quantized tensor.",
+        offset="blob_offset",
+        size="num_bytes",
+        within="blob",
+    ),
+}
+"""What the records of a table point to."""
+
 
 # --------------------------------------------------------------------------------------------------------- OCANNL
 
@@ -224,24 +253,11 @@ OCANNL_SEEDS_VERSION: Final = 2  # the first training record that lists the seed
 OCANNL_INT_MAX: Final = (1 << 62) - 1  # integers have 63 bits; nothing that is computed may go beyond
 
 OcannlFrame = Struct(
-    "header_length" / Int32sb * "Size of the header in bytes, big-endian; the data section follows the header.",
+    "header_length"
+    / Limited(">l", 0, OCANNL_MAX_HEADER)
+    * "Size of the header in bytes, big-endian; the data section follows the header.",
 )
 """What opens the file; the header follows it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """One (key value) pair of a record in a header of text.
-
-    ``kind`` names the value's syntax, a key of ``VALUE_KINDS``. ``least`` is the smallest integer that the value may
-    be or hold. An ``optional`` pair may be missing.
-    """
-
-    name: str
-    kind: str
-    doc: str
-    least: int | None = None
-    optional: bool = False
 
 
 VALUE_KINDS: Final = {
@@ -263,8 +279,8 @@ VALUE_KINDS: Final = {
 """The kinds of values, in words."""
 
 
-def _key(name: str, kind: str, doc: str, least: int | None = None, *, optional: bool = False) -> Key:
-    return Key(name=name, kind=kind, doc=doc, least=least, optional=optional)
+def _key(name: str, kind: str, doc: str, least: int | None = None, **more: Any) -> Key:
+    return Key(name=name, kind=kind, doc=doc, least=least, **more)
 
 
 OCANNL_HEADER: Final = (
@@ -300,7 +316,13 @@ OCANNL_TRAINING: Final = (
     _key("position", "int", "Where in the epoch's data the next batch starts, in the loop's own units.", 0),
     _key("host_rng", "option", "State of the host's random generator, as raw bytes."),
     _key("extra", "pairs", "What else the loop keeps on the host; no key twice."),
-    _key("seeds", "ints", "Every random seed that the session created; version 2 only.", optional=True),
+    _key(
+        "seeds",
+        "ints",
+        "Every random seed that the session created; version 2 only.",
+        optional=True,
+        since=OCANNL_SEEDS_VERSION,
+    ),
     _key("state", "nodes", "The tensors that the state was made of."),
 )
 """The record of a training run."""
@@ -316,7 +338,9 @@ SAFETENSORS_HEADER_ALIGNMENT: Final = 8  # writers pad the header with spaces to
 SAFETENSORS_METADATA: Final = "__metadata__"  # the key of what is no tensor
 
 SafetensorsFrame = Struct(
-    "header_length" / Int64ul * "Size of the header in bytes; the byte buffer follows the header.",
+    "header_length"
+    / Limited("<Q", 0, SAFETENSORS_MAX_HEADER)
+    * "Size of the header in bytes; the byte buffer follows the header.",
 )
 """What opens the file; the header follows it."""
 
@@ -326,3 +350,60 @@ SAFETENSORS_ENTRY: Final = (
     _key("data_offsets", "range", "Where the payload begins and ends, in bytes from the start of the byte buffer.", 0),
 )
 """A tensor's entry in the header; its name is the entry's key there."""
+
+
+# ------------------------------------------------------------------------------------------------ formats with a frame
+
+
+FRAMES: Final = {
+    "ocannl": Frame(
+        record=OcannlFrame,
+        length="header_length",
+        header="The header, one S-expression; writers pad it with spaces so that the data section is aligned.",
+        syntax="S-expression",
+        utf8=False,
+        data="data",
+        data_doc="The data section. A tensor's record says where in it the payload lies.",
+        records=OCANNL_RECORDS,
+    ),
+    "safetensors": Frame(
+        record=SafetensorsFrame,
+        length="header_length",
+        header="The header, one JSON object; writers pad it with spaces.",
+        syntax="JSON",
+        utf8=True,
+        data="buffer",
+        data_doc="The byte buffer. A tensor's entry says where in it the payload lies.",
+        records={"entry": SAFETENSORS_ENTRY},
+    ),
+}
+"""The formats whose files are no sections."""
+
+CONSTANTS: Final = {
+    "oam": {
+        "OAM_NEWEST": "The version that writers write.",
+        "OAM_MANIFEST_VERSION": "The first version whose header checksum is FNV-1a-64 of header and section table.",
+        "OAM_QUANT_VERSION": "The first version that has quantized tensors.",
+        "OAM_PAGE": "The first payload starts on such a page; padding follows weights and state up to whole pages.",
+        "OAM_MAX_SECTIONS": "The largest number of sections.",
+        "OAM_MAX_RANK": "The largest number of extents.",
+        "OAM_QUANT_BLOCK": "Elements per quantization block.",
+        "FNV_OFFSET_BASIS": "FNV-1a-64 starts from it.",
+        "FNV_PRIME": "FNV-1a-64: h = (h ^ byte) * prime, modulo 2^64.",
+    },
+    "ocannl": {
+        "OCANNL_VERSION": "The version of the header.",
+        "OCANNL_MAX_HEADER": "The largest size of the header in bytes.",
+        "OCANNL_MAX_DEPTH": "The most lists that may be open at a time.",
+        "OCANNL_ALIGNMENT": "The alignment of payloads that writers take unless told otherwise.",
+        "OCANNL_MAX_ALIGNMENT": "The largest alignment.",
+        "OCANNL_SEEDS_VERSION": "The first version of the training record that lists the seeds.",
+        "OCANNL_INT_MAX": "The largest integer.",
+    },
+    "safetensors": {
+        "SAFETENSORS_MAX_HEADER": "The largest size of the header in bytes.",
+        "SAFETENSORS_MAX_DEPTH": "The most objects and arrays that may be open at a time.",
+        "SAFETENSORS_HEADER_ALIGNMENT": "Writers pad the header with spaces to a multiple of it.",
+    },
+}
+"""The numbers of a format that no field carries, in words."""

@@ -19,7 +19,8 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ._fnv_numpy import BEFORE, EVERY_BYTE, MODULUS, PRIME, ROWS, Bytes, Words, powers
+from ._fnv_numpy import BEFORE, EVERY_BYTE, MODULUS, ROWS, Bytes, Words, powers
+from .spec.schema import FNV_PRIME
 
 __all__ = ["BLOCK", "GRAIN", "Hasher"]
 
@@ -45,7 +46,7 @@ _NIBBLES, _PAIRS, _BITS = U(0x0F0F0F0F0F0F0F0F), U(0x3333333333333333), U(0x5555
 _EVERY_BYTE: Final = U(EVERY_BYTE)
 _BEFORE: Final = np.array(BEFORE, np.uint64)
 _PARITY: Final = np.array([total.bit_count() & 1 for total in range(256)], np.uint64)
-_ROW_POWER, _BLOCK_POWER = U(pow(PRIME, _ROW, MODULUS)), U(pow(PRIME, GRAIN, MODULUS))
+_ROW_POWER, _BLOCK_POWER = U(pow(FNV_PRIME, _ROW, MODULUS)), U(pow(FNV_PRIME, GRAIN, MODULUS))
 
 # The workspace, in rows: the eight planes, and behind them
 _N = U(_WIDTH)
@@ -265,7 +266,7 @@ def _join(ws: Words) -> None:
 
 def _digits() -> _Digits:
     """Return the signed base-65536 digits of P^_ROW, ..., P^1: all lowest digits first, then the next, and so on."""
-    numbers = powers(PRIME, _ROW + 1)[:-1]
+    numbers = powers(FNV_PRIME, _ROW + 1)[:-1]
     digits = np.empty((_DIGITS, _ROW), np.int16)
     for row in digits:
         row[:] = numbers.astype(np.uint16).view(np.int16)

@@ -20,6 +20,8 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .spec.schema import FNV_PRIME
+
 __all__ = ["BLOCK", "GRAIN", "Hasher", "Locator"]
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -28,7 +30,6 @@ Floats: TypeAlias = NDArray[np.float32]
 _Step: TypeAlias = tuple[Bytes, Bytes, NDArray[np.int16], Floats, Floats, Floats, Floats]
 
 MODULUS: Final = 1 << 64
-PRIME: Final = 0x100000001B3
 EVERY_BYTE: Final = 0x0101010101010101
 
 GRAIN: Final = 64  # a block is eight rows of whole 64-bit words: its size in bytes is a multiple of this
@@ -223,11 +224,11 @@ class Folder:
 
     def __init__(self, size: int) -> None:
         self.x, self.low = np.empty((2, size // 8), np.uint64)
-        self._weights = self._digits(powers(PRIME, self._ROW + 1)[:-1])
+        self._weights = self._digits(powers(FNV_PRIME, self._ROW + 1)[:-1])
         rows = -(-size // self._ROW)  # of which the first may be short
         self._sums = np.empty((rows, self._DIGITS), np.float32)
-        self._row_powers = powers(pow(PRIME, self._ROW, MODULUS), rows)
-        self.power = pow(PRIME, size, MODULUS)
+        self._row_powers = powers(pow(FNV_PRIME, self._ROW, MODULUS), rows)
+        self.power = pow(FNV_PRIME, size, MODULUS)
         differences, operand = np.empty(min(self._STEP, size), np.int16), np.empty(min(self._STEP, size), np.float32)
         self._steps = [self._plan(differences, operand, *piece) for piece in self._pieces(size)]
 
@@ -312,7 +313,7 @@ class Locator:
         self.size = size
         self._solver = Solver(size)
         self._x, self._low, self._other_x, self._other_low = np.empty((4, size // 8), np.uint64)
-        self._weights = powers(pow(PRIME, -1, MODULUS), size)[::-1].view(np.int64)  # P^0, P^-1, P^-2, ...
+        self._weights = powers(pow(FNV_PRIME, -1, MODULUS), size)[::-1].view(np.int64)  # P^0, P^-1, P^-2, ...
         self._difference = np.empty(size, np.int16)
         self._sums, self._products = np.empty((2, size), np.int64)
 
@@ -331,7 +332,7 @@ class Locator:
         np.multiply(self._difference, self._weights, out=products)
         np.subtract(sums[1:], products[:-1], out=sums[1:])
         np.add.accumulate(sums, out=sums)
-        gap = (ends[1] - wanted) * pow(PRIME, -count, MODULUS) + int(sums[-1]) - int(products[-1])
+        gap = (ends[1] - wanted) * pow(FNV_PRIME, -count, MODULUS) + int(sums[-1]) - int(products[-1])
         gap %= MODULUS
         places = np.flatnonzero(sums.view(np.uint64) == np.uint64(gap))
         masks = (self._low.view(np.uint8) ^ self._other_low.view(np.uint8))[places]

@@ -62,6 +62,7 @@ import numpy as np
 from . import _fnv_numpy
 from ._fnv_numpy import MODULUS, Bytes, Engine, Passes, Words
 from .errors import ArgumentError
+from .spec.schema import FNV_OFFSET_BASIS, FNV_PRIME
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -84,8 +85,6 @@ __all__ = [
     "summarize",
 ]
 
-FNV_OFFSET_BASIS: Final = 0xCBF29CE484222325
-FNV_PRIME: Final = 0x100000001B3
 
 _SERIAL_LIMIT: Final = 2048  # bytes; below, the loop takes less time than some two hundred calls of numpy
 _LOADING_PAYS: Final = 1 << 29  # bytes; numpy spends about a second on them, as loading compiled code may take

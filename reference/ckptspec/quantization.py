@@ -16,15 +16,15 @@ from typing import Any, Final
 import numpy as np
 
 from .errors import ArgumentError
-from .spec.schema import OAM_QUANT_BLOCK
+from .spec.schema import OAM_BLOCK_ENCODINGS, OAM_QUANT_BLOCK
 from .text import show
 
 __all__ = ["Quantization", "QuantizedTensor", "quantize_array"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # The largest code of each encoding; codes run from its negative to it.
-_LIMIT: Final = {"q4": 7, "q8": 127}
-_CODE_BYTES: Final = {"q4": OAM_QUANT_BLOCK // 2, "q8": OAM_QUANT_BLOCK}
+_LIMIT: Final = {name: encoding.limit for name, encoding in OAM_BLOCK_ENCODINGS.items()}
+_CODE_BYTES: Final = {name: encoding.code_bytes for name, encoding in OAM_BLOCK_ENCODINGS.items()}
 _BLOCKS_AT_ONCE: Final = 1 << 13  # a quarter of a million elements
 
 

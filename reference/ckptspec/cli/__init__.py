@@ -43,6 +43,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     _add_rewriting(verb)
     _add_converting(verb)
     _add_comparing(verb)
+    _add_exporting(verb)
     _add_suite(verb, verb_given)
     return parser
 
@@ -141,6 +142,24 @@ def _add_comparing(verb: Adder) -> None:
     made.add_argument("--tensors-only", action="store_true", help="with --check: facts do not count")
     made.add_argument("--verify", action="store_true", help="check the checksums of .oam payloads first")
     made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_exporting(verb: Adder) -> None:
+    made = verb("export", "exporting:export", "Print the formats for other languages and tools.")
+    # Parsers of their own: an optional name after an option is not found where another argument stands before it.
+    kinds = made.add_subparsers(title="for", dest="kind", metavar="KIND", required=True)
+    for kind, summary, default in _EXPORTS:
+        one = kinds.add_parser(kind, help=summary, description=summary, epilog=_EPILOG)
+        one.add_argument("output", nargs="?", default="-", metavar="OUT", help="where to; - (the default) is stdout")
+        one.add_argument("--format", help=f"oam, ocannl or safetensors; {default} unless told otherwise")
+
+
+_EXPORTS = (
+    ("kaitai", "A Kaitai Struct description of a format.", "oam"),
+    ("imhex", "A pattern for the hex editor ImHex.", "oam"),
+    ("c", "A header for C and C++.", "all of them"),
+    ("json", "The whole specification as JSON.", "all of them"),
+)
 
 
 def _add_suite(verb: Adder, verb_given: str | None) -> None:

@@ -20,6 +20,7 @@ from ..spec.dtypes import OAM_BY_CODE
 from ..spec.layout import field, fields, record_size
 from ..spec.schema import (
     OAM_MAGIC,
+    OAM_MANIFEST_VERSION,
     OAM_MAX_SECTIONS,
     OAM_NEWEST,
     OAM_OPTIMIZERS,
@@ -197,7 +198,7 @@ def _check_manifest(exam: Examination, anatomy: Anatomy, table: bytes) -> None:
 def _table(exam: Examination, anatomy: Anatomy) -> None:
     number = _section_count(exam, anatomy)
     raw = bytes(exam.source.read(HEADER_SIZE, number * ENTRY_SIZE))
-    if exam.verify and anatomy.version > 1:
+    if exam.verify and anatomy.version >= OAM_MANIFEST_VERSION:
         _check_manifest(exam, anatomy, raw)
     start = data_start(number)
     parsed = [OamSection.parse(raw[at : at + ENTRY_SIZE]) for at in range(0, len(raw), ENTRY_SIZE)]
@@ -333,7 +334,7 @@ def _overlaps(exam: Examination, anatomy: Anatomy) -> None:
 
 
 def _version_1_checksum(exam: Examination, anatomy: Anatomy) -> None:
-    if anatomy.version != 1 or not exam.verify:
+    if anatomy.version >= OAM_MANIFEST_VERSION or not exam.verify:
         return
     expected = 0
     for section in anatomy.sections:

@@ -12,13 +12,15 @@ from typing import Any, Final
 import numpy as np
 
 from ..examination import Examination
-from ..spec.dtypes import OAM_BY_CODE, OAM_CODES
+from ..spec.dtypes import OAM_BY_CODE, OAM_CODES, OAM_DTYPES
 from ..spec.layout import field, numpy_dtype, record_size
 from ..spec.schema import (
+    OAM_BLOCK_ENCODINGS,
     OAM_ENCODINGS,
     OAM_MAX_RANK,
     OAM_QUANT_BLOCK,
     OAM_QUANT_VERSION,
+    OAM_SCALE_DTYPE,
     OamIndex,
     OamTensor,
 )
@@ -36,8 +38,11 @@ _BOOL: Final = OAM_CODES["bool"]
 # Element size by dtype code, to be indexed with a column of codes; 1 where the code is unknown.
 _SIZES: Final = np.array([OAM_BY_CODE[code].size if code in OAM_BY_CODE else 1 for code in range(256)], np.uint64)
 ENCODING_NAMES: Final = {code: name for name, code in OAM_ENCODINGS.items()}
-# Bytes of a block: q4 packs two elements into a byte, q8 has one; each block has one f32 scale.
-_BLOCK_BYTES: Final = {OAM_ENCODINGS["q4"]: OAM_QUANT_BLOCK // 2 + 4, OAM_ENCODINGS["q8"]: OAM_QUANT_BLOCK + 4}
+# Bytes of a block, codes and scale.
+_BLOCK_BYTES: Final = {
+    OAM_ENCODINGS[name]: encoding.code_bytes + OAM_DTYPES[OAM_SCALE_DTYPE].size
+    for name, encoding in OAM_BLOCK_ENCODINGS.items()
+}
 
 
 def quantized_size(encoding: int, elements: int) -> int:
