@@ -226,6 +226,16 @@ def test_what_is_left_out_and_that_findings_are_not(monkeypatch: pytest.MonkeyPa
     assert any(offset <= place < offset + len(part) for offset, part in chunks)
 
 
+def test_of_many_parts_only_those_are_listed_that_are_not_intact() -> None:
+    header = {f"t{i}": {"dtype": "U8", "shape": [1], "data_offsets": [i, i + 1]} for i in range(200)}
+    header["t7"]["dtype"] = "unknown"
+    text = json.dumps(header).encode()
+    raw = len(text).to_bytes(8, "little") + text + bytes(200)
+    record = page_of(raw)["records"][0]
+    assert [row[:3] for row in record["rows"]] == [["lost", "tensors[7]", "t7"]]
+    assert "199 tensors that are intact are not listed." in record["note"]
+
+
 def test_payloads_that_overlap_are_read_once() -> None:
     header = {f"t{i}": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]} for i in range(50)}
     text = json.dumps(header).encode()
@@ -329,6 +339,10 @@ def test_usage_errors_write_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["inspect", str(tmp_path / "none"), "--html", str(out)]) == 2
     assert not out.exists()
     assert len(capsys.readouterr().err.splitlines()) == 5
+    out.write_bytes(b"a checkpoint")
+    assert main(["inspect", str(out), "--html", str(tmp_path / "." / "a.html")]) == 2
+    assert out.read_bytes() == b"a checkpoint"
+    assert "are the same file" in capsys.readouterr().err
 
 
 def test_the_documentation_names_the_bounds() -> None:

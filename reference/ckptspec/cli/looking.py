@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -173,6 +174,9 @@ def _write_page(args: argparse.Namespace) -> int:
     from ..html.inspection import inspection
     from ..publish import publishing
 
+    if os.path.exists(args.html) and os.path.exists(args.file) and os.path.samefile(args.html, args.file):
+        print(f"ckptspec: {printable(args.html)}: FILE and OUT are the same file", file=sys.stderr)
+        return 2
     with open_argument(args.file) as source, meter(source.size * (2 - args.no_values), "inspect"):
         text, report = inspection(source, values=not args.no_values)
     if args.html == "-":

@@ -77,7 +77,7 @@ class Layout:
         return {
             "parts": [[label, kind, self._sizes[at]] for (label, kind), at in self._parts.items()],
             "segments": [number for segment in self._segments for number in segment],
-            "fields": self._fields,
+            "fields": sorted(self._fields, key=lambda entry: entry[0]),
             "texts": list(self._texts),
             "chunks": [[offset, base64.b64encode(data).decode()] for offset, data in self._chunks],
             "left_out": self._counts["left_out"],

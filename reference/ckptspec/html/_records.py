@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ..findings import Survivor
@@ -15,6 +15,7 @@ __all__ = ["BLOB_BYTES", "VALUE", "blob", "records_of", "survivors_of"]
 VALUE: Final = 4000  # characters of a value
 BLOB_BYTES: Final = 400  # of opaque bytes
 _MOST: Final = 2000  # rows of a record
+_MOST_SURVIVORS: Final = 100  # parts of a damaged file, beyond which only those are listed that are not intact
 
 Record = dict[str, Any]
 """``title``, ``columns`` (headings, perhaps none), ``rows`` of texts, ``note``."""
@@ -114,11 +115,16 @@ _MAKERS: Final[dict[str, Callable[..., list[Record]]]] = {
 }
 
 
-def survivors_of(survivors: Iterable[Survivor]) -> list[Record]:
+def survivors_of(survivors: Sequence[Survivor]) -> list[Record]:
     """Return what survives of a damaged file, as a record; none of a sound one."""
+    intact = [item for item in survivors if item.what == "tensor" and item.state == "intact"]
+    left_out = len(intact) if len(survivors) > _MOST_SURVIVORS else 0
     rows = [
         [item.state, item.path, printable(item.name) if item.what == "tensor" else "", printable(item.reason)]
         for item in survivors
+        if not left_out or item.what != "tensor" or item.state != "intact"
     ]
     note = "What is not lost, `ckptspec salvage` writes into a new file."
-    return [_record("what survives", rows, ("state", "part", "name", "why"), note)] if rows else []
+    if left_out:
+        note += f" {left_out:,} tensors that are intact are not listed."
+    return [_record("what survives", rows, ("state", "part", "name", "why"), note)] if survivors else []

@@ -107,13 +107,13 @@ def _ocannl(item: dict[str, Any], number: int) -> Row:
         key=f"tensors[{number}]",
         section=shorten(node, _NAME),
         name=shorten(".".join(item["label"] or ()) or node, _NAME),
-        dtype=item["precision"] or "?",
+        dtype=item["precision"] or "unknown",
     )
 
 
 def _safetensors(item: dict[str, Any], number: int) -> Row:
     scalar = SAFETENSORS_DTYPES.get(item["dtype"])
-    key, dtype = f"tensor {show(item['name'])}", item["dtype"] or "?"
+    key, dtype = f"tensor {show(item['name'])}", item["dtype"] or "unknown"
     return _row(item, scalar, item["shape"], key=key, section="", name=_name(item["name"]), dtype=dtype)
 
 

@@ -93,6 +93,7 @@ views.bytes = (() => {
   function lineElement(line, at) {
     const made = element("div", { class: "line", role: "presentation" });
     made.style.top = `${at * LINE}px`;
+    made.dataset.line = at;
     if (line.block < 0) {
       const field = fieldAt(line.offset);
       const of = field < 0 ? "" : ` of ${fields[field][PATH]}`;
@@ -169,12 +170,16 @@ views.bytes = (() => {
     tip.style.top = `${fits ? below : Math.max(0, place.top - frame.top - tip.offsetHeight - 6)}px`;
   }
 
+  // What stands for a field on the page: its bytes, or the line that says that they are left out.
+  const anchorOf = (field) => (field < 0 ? null : inner.querySelector(`[data-field="${field}"]`)
+    || inner.querySelector(`[data-line="${lineAt(fields[field][OFFSET])}"]`));
+
   function activate(field, centred) {
     active = Math.min(Math.max(field, 0), fields.length - 1);
     if (active < 0) return;
     reveal(fields[active][OFFSET], centred);
     show(true);
-    tipAt(active, inner.querySelector(`[data-field="${active}"]`));
+    tipAt(active, anchorOf(active));
   }
 
   function vertical(by) {
@@ -203,7 +208,7 @@ views.bytes = (() => {
   // Where nothing is pointed at, the field that the keys have chosen is explained.
   function tipOfKeys() {
     const field = document.activeElement === box ? active : -1;
-    tipAt(field, inner.querySelector(`[data-field="${field}"]`));
+    tipAt(field, anchorOf(field));
   }
 
   box.addEventListener("focus", tipOfKeys);
@@ -261,7 +266,7 @@ views.bytes = (() => {
       if (field >= 0) activate(field, true);
       else { reveal(offset, true); show(true); }
       box.focus({ preventScroll: true });
-      if (field >= 0) tipAt(field, inner.querySelector(`[data-field="${field}"]`));
+      if (field >= 0) tipAt(field, anchorOf(field));
     },
   };
 })();

@@ -130,7 +130,7 @@ views.tensors = (() => {
     return element("th", { scope: "row", class: "name" },
       element("button", { type: "button", "aria-expanded": String(open === tensor.at), onclick: () => toggle(tensor.at) }, tensor.name || "(no name)"),
       tensor.refused ? element("span", { class: "chip bad" }, "refused") : null,
-      tensor.findings.map((finding) => element("a", { class: `chip ${views.severity[finding.severity]}`, href: `#finding-${finding.at}`, title: finding.sentence }, finding.rule)).slice(0, 3));
+      tensor.findings.slice(0, 3).map((finding) => element("span", { class: `chip ${views.severity[finding.severity]}`, title: finding.sentence }, finding.rule)));
   }
 
   function fact(label, ...content) {
