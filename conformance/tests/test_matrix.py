@@ -129,6 +129,29 @@ def test_a_file_that_does_not_fit_is_refused(
     assert str(caught.value).startswith(f"{tmp_path}/run.json: not a result file of this suite: {told}")
 
 
+ANYTHING: tuple[Any, ...] = (None, True, 1, 1.5, "x", "\ud800\x1b", [], ["\n"], [[]], {}, {"a": 1})
+
+
+def test_whatever_stands_in_a_file_is_taken_or_refused(small: Small, runs: list[RunResult]) -> None:
+    """Any value in any place gives a run that can be shown, or an ArgumentError."""
+    value = as_json(runs[1])
+    at = next(number for number, row in enumerate(value["results"]) if row["difference"])
+    places = [*value, *(f"results.{at}.{key}" for key in value["results"][at])]
+    places += [f"results.{at}.difference.{key}" for key in ("path", "expected", "found")]
+    taken = 0
+    for place in places:
+        for new in ANYTHING:
+            try:
+                run = parse_run(changed(as_json(runs[1]), place, new), small.suite)
+            except ArgumentError:
+                continue
+            taken += 1
+            text = render_text(matrix_of_runs([run], small.suite))
+            assert "\x1b" not in text
+            text.encode()
+    assert 0 < taken < len(places) * len(ANYTHING)
+
+
 def test_a_test_twice_is_refused(small: Small, runs: list[RunResult]) -> None:
     value = as_json(runs[0])
     value["results"].append(value["results"][0])
