@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -13,12 +14,13 @@ from ckptspec.spec.rules import RULES, UPSTREAM
 from .clauses import VERSIONS, anchor, cases
 from .markdown import attribute, code, literal, plural, table
 
-__all__ = ["ARCHIVE", "TITLES", "VECTORS", "case_anchor", "case_pages", "rule_page"]
+__all__ = ["ARCHIVE", "TITLES", "VECTORS", "case_anchor", "case_pages", "rule_page", "with_cases"]
 
 VECTORS: Final = "vectors"  # folder of the site that has the golden files, as `ckptspec vectors export` writes them
 ARCHIVE: Final = "ckptspec-vectors.zip"  # the same in one file
 TITLES: Final = {**FORMATS, "any": "No known format"}
 
+_PLACE: Final = re.compile(r"<!-- cases: (?P<ids>[^>]*) -->")
 _TOLD: Final = {
     "valid": "A reader must accept these and find the content that the expected document tells.",
     "invalid": "A reader must refuse these, and an encoder the documents.",
@@ -152,7 +154,18 @@ def _groups(group: Sequence[Case]) -> Iterator[str]:
         yield f"### {name}\n"
         if name in RULES:
             yield f"{literal(RULES[name].sentence)} [The rule](../{rule_page(name)})\n"
-        yield f'<ul class="ck-cases">{"".join(map(_item, sorted_by[name]))}</ul>\n'
+        ids = " ".join(case.id for case in sorted_by[name])
+        yield f"<!-- cases: {ids} -->\n"
+
+
+def with_cases(html: str) -> str:
+    """Return a page with the cases for which comments hold a place: so much HTML need not pass through Markdown."""
+    by_id = {case.id: case for case in cases()}
+
+    def items(match: re.Match[str]) -> str:
+        return f'<ul class="ck-cases">{"".join(_item(by_id[name]) for name in match["ids"].split())}</ul>'
+
+    return _PLACE.sub(items, html)
 
 
 def _item(case: Case) -> str:

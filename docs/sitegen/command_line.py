@@ -19,6 +19,7 @@ import numpy as np
 
 import ckptspec
 from ckptspec import cli
+from ckptspec.neutral import dump_json
 from ckptspec.oam import Config, Model, Optimizer, Progress
 from ckptspec.ocannl import Context, Registry
 
@@ -36,17 +37,17 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "salvage": ("salvage broken.oam saved.oam",),
     "canonicalize": ("canonicalize old.oam new.oam",),
     "quantize": ("quantize model.oam small.oam q8",),
-    "metadata": ("metadata --set step=13 model.safetensors", "metadata model.safetensors"),
+    "metadata": ("metadata --set step=13 weights.safetensors", "metadata weights.safetensors"),
     "convert": ("convert model.oam model.safetensors", "convert --dry-run small.oam small.ckpt"),
     "diff": ("diff model.oam model.safetensors", "diff model.oam small.oam"),
     "digest": ("digest model.oam",),
-    "vectors": ("vectors list --rule OAM-SEC-OVERLAP", "vectors export --format safetensors DIRECTORY"),
-    "conform": ("conform --format oam --filter 'oam/golden_*'",),
+    "vectors": ("vectors list --rule OAM-SEC-OVERLAP", "vectors export vectors --format safetensors"),
+    "conform": ("conform --filter 'oam/golden_dtype_*'",),
     "export": ("export json --output schema.json",),
 }
 _MOST: Final = 24  # lines of output that are shown
 _WIDTH: Final = "100"  # columns of the terminal
-_WIDE: Final = 100  # characters beyond which a usage is shown on several lines
+_LONGEST: Final = 160  # characters of a line of output
 _FIRST: Final = ("quantize", "convert")  # their examples make files for those of others
 
 
@@ -60,7 +61,8 @@ def verbs_of() -> dict[str, tuple[str, argparse.ArgumentParser]]:
 
 def _usage(parser: argparse.ArgumentParser) -> str:
     with mock.patch.dict(os.environ, {"COLUMNS": _WIDTH, "NO_COLOR": "1"}):
-        return fence("text", parser.format_usage().removeprefix("usage: "))
+        words = parser.format_usage().removeprefix("usage: ").replace("\n" + " " * len("usage: "), "\n")
+    return fence("text", words)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> str:
@@ -103,17 +105,12 @@ def _make_files() -> None:
     Path("broken.oam").write_bytes(damaged)
     Path("old.oam").write_bytes(ckptspec.dumps(_model(), version=1))
     small = Model(config=Config(architecture="tiny"))
-    Path("document.json").write_text(_output(ckptspec.dumps(small)), "utf-8")
+    Path("document.json").write_text(dump_json(ckptspec.decode(ckptspec.dumps(small))), "utf-8")
+    ckptspec.safetensors.save("weights.safetensors", {"w": np.ones(2, np.float32)}, {"step": "12", "note": "the best"})
     registry = Registry()
     node = registry.create((2,), label=["w"])
     context = Context({node: np.array([0.5, -2], np.float32)}, registry=registry)
     ckptspec.ocannl.save(context, [node], "weights.ckpt")
-
-
-def _output(data: bytes) -> str:
-    from ckptspec.neutral import dump_json
-
-    return dump_json(ckptspec.decode(data))
 
 
 def _run(command: str) -> tuple[int, list[str]]:
@@ -149,7 +146,7 @@ def _shown(verb: str) -> Iterator[str]:
     lines = []
     for command, status, output in examples().get(verb, ()):
         lines.append(f"$ ckptspec {command}")
-        lines += output[:_MOST]
+        lines += [line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..." for line in output[:_MOST]]
         if len(output) > _MOST:
             lines.append(f"... {len(output) - _MOST} more lines")
         if status:
@@ -192,6 +189,8 @@ def command_line() -> str:
             _usage(inner),
             "",
             _arguments(inner),
+            "",
+            literal(inner.epilog or parser.epilog or ""),
             *_shown(verb),
         ]
     return "\n".join(parts) + "\n"

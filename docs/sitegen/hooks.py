@@ -17,6 +17,7 @@ import generate
 
 from ckptspec.spec.rules import rules_of
 from sitegen.archive import publish_vectors
+from sitegen.case_pages import with_cases
 from sitegen.clauses import clause_anchor
 from sitegen.links import DOCS, rewritten
 from sitegen.pictures import pictures
@@ -42,6 +43,11 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     made = generate.rendered(markdown, {"rules": _rules}, some=True)
     made = _PICTURE.sub(lambda match: pictures()[match["slug"]].inline(), made)
     return rewritten(made, path, f"docs/{path}", not (DOCS / "index.md").is_file())
+
+
+def on_post_page(output: str, *, page: Page, **_: Any) -> str:
+    """Put the cases into the pages of the catalogue."""
+    return with_cases(output) if page.file.src_uri.startswith("cases/") else output
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:

@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["attribute", "code", "fence", "grouped", "literal", "plural", "table"]
 
-_SPECIAL: Final = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>()#|~"})
+_SPECIAL: Final = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|~"})
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
@@ -30,7 +30,7 @@ def fence(language: str, text: str) -> str:
 
 def literal(text: str) -> str:
     """Return text of any origin so that Markdown and HTML show it as it is, on one line."""
-    return " ".join(text.split()).translate(_SPECIAL).replace("&", "&amp;")
+    return " ".join(text.split()).replace("&", "&amp;").translate(_SPECIAL)
 
 
 def attribute(text: str) -> str:

@@ -23,23 +23,22 @@ _AS_SAID: Final = {
 }
 
 
-def _case_link(case: Case) -> str:
-    return f"[{case_anchor(case)}](../cases/{case.format}.md#{case_anchor(case)})"
+def _links(chosen: Sequence[Case]) -> str:
+    """Return links to cases, as HTML: their anchors come into the pages behind the back of mkdocs."""
+    names = ((case, case_anchor(case)) for case in chosen)
+    return ", ".join(f'<a href="../cases/{case.format}.html#{name}">{name}</a>' for case, name in names)
 
 
 def _cases(rule: Rule) -> list[str]:
     """Return the lines on a rule's cases; many of them are folded."""
-    chosen: Sequence[Case] = cases_of(rule)
+    chosen = cases_of(rule)
+    first = _links(chosen[:_SHOWN])
     if len(chosen) <= _SHOWN:
-        return [f"- *Cases:* {', '.join(map(_case_link, chosen))}."]
-    links = ", ".join(
-        f'<a href="../cases/{case.format}.html#{case_anchor(case)}">{case_anchor(case)}</a>' for case in chosen
-    )
-    first = ", ".join(map(_case_link, chosen[:_SHOWN]))
+        return [f"- *Cases:* {first}."]
     return [
         f"- *Cases:* {first}, and {len(chosen) - _SHOWN:,} more:",
         "",
-        f"<details class='ck-more'><summary>all {plural(len(chosen), 'case')}</summary><p>{links}</p></details>",
+        f"<details class='ck-more'><summary>all {plural(len(chosen), 'case')}</summary><p>{_links(chosen)}</p></details>",
     ]
 
 
