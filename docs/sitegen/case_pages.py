@@ -138,8 +138,8 @@ def _filter(chosen: Sequence[Case]) -> str:
     tagged = options("tag", "all", [(tag, f"{tag} ({number})") for tag, number in sorted(tags.items())])
     ruled = options("rule", "all", [(rule, rule) for rule in rules])
     return (
-        '<form class="ck-filter" hidden><label>words <input type="search" name="words" '
-        f'placeholder="part of a name or title"></label>{verdicts}{tagged}{ruled}<output></output></form>'
+        '<form class="ck-filter" hidden role="search" aria-label="Filter the cases"><label>words <input type="search" name="words" '
+        f'placeholder="part of a name or title"></label>{verdicts}{tagged}{ruled}<output aria-live="polite"></output></form>'
     )
 
 
@@ -150,10 +150,10 @@ def _groups(group: Sequence[Case]) -> Iterator[str]:
         first = case.rules[0] if case.rules else (case.tags or ("others",))[0].partition(":")[0]
         sorted_by.setdefault(first, []).append(case)
     order = {rule: at for at, rule in enumerate(RULES)}
-    for name in sorted(sorted_by, key=lambda name: order.get(name, len(order))):
+    for name in sorted(sorted_by, key=lambda name: order.get(name, -1)):
         yield f"### {name}\n"
         if name in RULES:
-            yield f"{literal(RULES[name].sentence)} [The rule](../{rule_page(name)})\n"
+            yield f"{literal(RULES[name].sentence)} [More on this rule](../{rule_page(name)})\n"
         ids = " ".join(case.id for case in sorted_by[name])
         yield f"<!-- cases: {ids} -->\n"
 

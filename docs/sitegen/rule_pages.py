@@ -35,11 +35,9 @@ def _cases(rule: Rule) -> list[str]:
     first = _links(chosen[:_SHOWN])
     if len(chosen) <= _SHOWN:
         return [f"- *Cases:* {first}."]
-    return [
-        f"- *Cases:* {first}, and {len(chosen) - _SHOWN:,} more:",
-        "",
-        f"<details class='ck-more'><summary>all {plural(len(chosen), 'case')}</summary><p>{_links(chosen)}</p></details>",
-    ]
+    summary = f"<summary>all {plural(len(chosen), 'case')}</summary>"
+    folded = f"<details class='ck-more'>{summary}<p>{_links(chosen)}</p></details>"
+    return [f"- *Cases:* {first}, and {len(chosen) - _SHOWN:,} more:", "", folded]
 
 
 def entry_of(rule: Rule, entry: str) -> str:
