@@ -137,10 +137,10 @@ def _filter(chosen: Sequence[Case]) -> str:
     verdicts = options("verdict", "all", [(verdict, verdict) for verdict in VERDICTS])
     tagged = options("tag", "all", [(tag, f"{tag} ({number})") for tag, number in sorted(tags.items())])
     ruled = options("rule", "all", [(rule, rule) for rule in rules])
-    return (
-        '<form class="ck-filter" hidden role="search" aria-label="Filter the cases"><label>words <input type="search" name="words" '
-        f'placeholder="part of a name or title"></label>{verdicts}{tagged}{ruled}<output aria-live="polite"></output></form>'
-    )
+    hint = "part of a name or title"
+    words = f'<label>words <input type="search" name="words" placeholder="{hint}"></label>'
+    inside = f'{words}{verdicts}{tagged}{ruled}<output aria-live="polite"></output>'
+    return f'<form class="ck-filter" hidden role="search" aria-label="Filter the cases">{inside}</form>'
 
 
 def _groups(group: Sequence[Case]) -> Iterator[str]:
