@@ -24,6 +24,7 @@ from sitegen.pictures import pictures
 from sitegen.rule_pages import entry_of
 
 _PICTURE: Final = re.compile(r"!\[[^\]]*\]\(pictures/(?P<slug>[a-z-]+)\.svg\)")
+_CELL: Final = re.compile(r"<td[^>]*>.*?</td>", re.DOTALL)
 _MORE: Final = "More"  # where pages go that the navigation does not name
 _NO_PAGES: Final = ("source/",)
 
@@ -43,6 +44,11 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     made = generate.rendered(markdown, {"rules": _rules}, some=True)
     made = _PICTURE.sub(lambda match: pictures()[match["slug"]].inline(), made)
     return rewritten(made, path, f"docs/{path}", not (DOCS / "index.md").is_file())
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Take back the escapes of bars in code within tables, which Markdown elsewhere takes back itself."""
+    return _CELL.sub(lambda cell: cell[0].replace("\\|", "|"), html)
 
 
 def on_post_page(output: str, *, page: Page, **_: Any) -> str:
