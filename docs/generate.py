@@ -25,7 +25,7 @@ import numpy as np
 from sitegen import blocks as more
 from sitegen.clauses import anchor, cases_of, clause_anchor
 from sitegen.clauses import cases as all_cases
-from sitegen.markdown import code, fence, grouped, plural, table
+from sitegen.markdown import code, fence, grouped, plural, prose, table
 from sitegen.pictures import pictures
 
 import ckptspec
@@ -175,7 +175,7 @@ def link(rule: str) -> str:
 
 def sentence_of(rule: Rule) -> str:
     """Return a rule's sentence with its key words in bold letters."""
-    return re.sub(r"\b(MUST NOT|MUST|SHOULD NOT|SHOULD)\b", r"**\1**", rule.sentence)
+    return re.sub(r"\b(MUST NOT|MUST|SHOULD NOT|SHOULD)\b", r"**\1**", prose(rule.sentence))
 
 
 def rule_entry(rule: Rule, *, counted: bool = True) -> str:
@@ -187,9 +187,9 @@ def rule_entry(rule: Rule, *, counted: bool = True) -> str:
         facts.append(plural(len(cases_of(rule)), "case"))
     lines = [f"#### {rule.id}", "", sentence_of(rule), "", f"- *Rule:* {'; '.join(facts)}."]
     if rule.reason:
-        lines.append(f"- *Why:* {rule.reason}")
+        lines.append(f"- *Why:* {prose(rule.reason)}")
     if rule.upstream:
-        lines.append(f"- *Upstream:* {rule.upstream}")
+        lines.append(f"- *Upstream:* {prose(rule.upstream)}")
     if rule.implies:
         lines.append(f"- *Implies:* {', '.join(map(link, rule.implies))}.")
     return "\n".join(lines)
@@ -211,7 +211,7 @@ def index(format: str, kind: str) -> str:
 def differences(format: str) -> str:
     """Return the rules for whose sake a reader refuses a file, and upstream does otherwise or says nothing."""
     chosen = [rule for rule in rules_of(format, REJECT) if rule.upstream and not rule.upstream.startswith(_UNPUBLISHED)]
-    return table(("refused here", "upstream"), [[link(rule.id), rule.upstream] for rule in chosen])
+    return table(("refused here", "upstream"), [[link(rule.id), prose(rule.upstream)] for rule in chosen])
 
 
 def rewriting(format: str) -> str:
@@ -220,7 +220,7 @@ def rewriting(format: str) -> str:
     told: dict[str, list[str]] = {}
     for rule in chosen:
         if not rule.upstream.startswith(_UNPUBLISHED):
-            told.setdefault(rule.upstream, []).append(link(rule.id))
+            told.setdefault(prose(rule.upstream), []).append(link(rule.id))
     return table(("not canonical", "upstream"), [[", ".join(ids), text] for text, ids in told.items()])
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
-from griffe import Attribute, Class, Extension
+from griffe import Attribute, Class, Extension, Module
 
 from ckptspec.records import default_value
 from ckptspec.spec import schema
@@ -24,8 +25,17 @@ class Interface(Extension):
         if found:
             attr.value = repr(default_value(getattr(schema, found["record"]), found["field"]))
 
-    def on_class(self, *, cls: Class, **_: Any) -> None:
-        """Hide the fields that have no text of their own: the signature of the class shows them."""
-        for member in cls.members.values():
-            if member.is_attribute and not member.has_docstring:
-                member.public = False
+    def on_package(self, *, pkg: Module, **_: Any) -> None:
+        """Take out fields that have no text of their own: the signature of their class shows them."""
+        for cls in _classes(pkg):
+            for member in list(cls.members.values()):
+                if not member.is_alias and member.is_attribute and not member.has_docstring:
+                    cls.del_member(member.name)
+
+
+def _classes(found: Module | Class) -> Iterator[Class]:
+    for member in found.members.values():
+        if isinstance(member, Class):
+            yield member
+        if isinstance(member, Module | Class):
+            yield from _classes(member)

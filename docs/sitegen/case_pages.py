@@ -12,7 +12,7 @@ from ckptspec.formats import FORMATS
 from ckptspec.spec.rules import RULES, UPSTREAM
 
 from .clauses import VERSIONS, anchor, cases
-from .markdown import attribute, code, literal, plural, table
+from .markdown import attribute, code, plural, prose, table
 
 __all__ = ["ARCHIVE", "TITLES", "VECTORS", "case_anchor", "case_pages", "rule_page", "with_cases"]
 
@@ -153,7 +153,7 @@ def _groups(group: Sequence[Case]) -> Iterator[str]:
     for name in sorted(sorted_by, key=lambda name: order.get(name, -1)):
         yield f"### {name}\n"
         if name in RULES:
-            yield f"{literal(RULES[name].sentence)} [More on this rule](../{rule_page(name)})\n"
+            yield f"{prose(RULES[name].sentence)} [More on this rule](../{rule_page(name)})\n"
         ids = " ".join(case.id for case in sorted_by[name])
         yield f"<!-- cases: {ids} -->\n"
 

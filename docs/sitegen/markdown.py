@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-__all__ = ["attribute", "code", "fence", "grouped", "literal", "plural", "table"]
+__all__ = ["attribute", "code", "fence", "grouped", "literal", "plural", "prose", "table"]
 
 _SPECIAL: Final = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|~"})
 
@@ -31,6 +32,11 @@ def fence(language: str, text: str) -> str:
 def literal(text: str) -> str:
     """Return text of any origin so that Markdown and HTML show it as it is, on one line."""
     return " ".join(text.split()).replace("&", "&amp;").translate(_SPECIAL)
+
+
+def prose(text: str) -> str:
+    """Return a sentence of the catalogue as Markdown: a name that begins and ends with ``__`` would be bold."""
+    return re.sub(r"(?<!`)\b__\w+__\b(?!`)", r"`\g<0>`", text)
 
 
 def attribute(text: str) -> str:

@@ -10,7 +10,7 @@ from ckptspec.spec.rules import CANONICAL, NOTE, REJECT, RULES, Rule
 
 from .case_pages import TITLES, case_anchor, rule_page
 from .clauses import behaviour, cases_of
-from .markdown import literal, plural, table
+from .markdown import plural, prose, table
 
 __all__ = ["INDEX", "entry_of", "rules_index"]
 
@@ -63,6 +63,6 @@ def rules_index() -> str:
         for rule in (rule for rule in RULES.values() if rule.format == name):
             versions = ", ".join(map(str, rule.versions))
             link = f"[{rule.id}]({rule_page(rule.id)})"
-            rows.append([link, rule.kind, versions, literal(rule.sentence), f"{len(cases_of(rule)):,}"])
+            rows.append([link, rule.kind, versions, prose(rule.sentence), f"{len(cases_of(rule)):,}"])
         parts += ["", f"## {title}", "", table(("rule", "kind", "versions", "sentence", "cases"), rows, right=(4,))]
     return "\n".join(parts) + "\n"
