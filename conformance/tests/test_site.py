@@ -54,17 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         target = shared / "site"
         if not (target / "index.html").is_file():
-            command = [
-                sys.executable,
-                "-m",
-                "mkdocs",
-                "build",
-                "--strict",
-                "--config-file",
-                CONFIG,
-                "--site-dir",
-                target,
-            ]
+            command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(CONFIG), "-d", str(target)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr[-4000:]
     return target
