@@ -45,7 +45,7 @@ PAGES: Final = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (RO
 
 PICTURES: Final = "docs/formats/pictures"
 
-_BLOCK: Final = re.compile(r"<!-- generated: (?P<call>[^\n]+?) -->(?P<body>.*?)<!-- end -->", re.DOTALL)
+_BLOCK: Final = re.compile(r"(?<!`)<!-- generated: (?P<call>[^\n]+?) -->(?P<body>.*?)<!-- end -->", re.DOTALL)
 _ROW: Final = {"oam": 8, "ocannl": 16, "safetensors": 16}  # bytes on a line of a walk
 _FRAMES: Final = {"ocannl": (schema.OcannlFrame, "lisp"), "safetensors": (schema.SafetensorsFrame, "json")}
 _SHOWN: Final = 8  # lines of a stretch of one kind in a walk

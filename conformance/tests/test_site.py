@@ -93,7 +93,7 @@ class Page(HTMLParser):
             self._cell = []
         elif tag == "svg":
             self._picture = named.get("aria-labelledby", "").partition(" ")[0].removesuffix("-title")
-        elif tag == "rect" and self._picture:
+        elif tag == "rect" and "data-bytes" in named:
             self.widths.setdefault(self._picture, []).append(int(named["data-bytes"]))
 
     def handle_data(self, data: str) -> None:

@@ -43,7 +43,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "digest": ("digest model.oam",),
     "vectors": ("vectors list --rule OAM-SEC-OVERLAP", "vectors export vectors --format safetensors"),
     "conform": ("conform --filter 'oam/golden_dtype_*'",),
-    "export": ("export json --output schema.json",),
+    "export": ("export json formats.json", "export c --format safetensors"),
+    "matrix": ("conform --filter oam/golden_dtype_f32 --name one --json one.json", "matrix one.json"),
 }
 _MOST: Final = 24  # lines of output that are shown
 _WIDTH: Final = "100"  # columns of the terminal

@@ -20,6 +20,7 @@ from sitegen.archive import publish_vectors
 from sitegen.case_pages import with_cases
 from sitegen.clauses import clause_anchor
 from sitegen.links import DOCS, rewritten
+from sitegen.matrices import publish_matrices
 from sitegen.pictures import pictures
 from sitegen.rule_pages import entry_of
 
@@ -85,5 +86,7 @@ def _pruned(items: list[Any], there: list[str], named: set[str]) -> list[Any]:
 
 
 def on_post_build(*, config: MkDocsConfig) -> None:
-    """Put the golden files, the manifest, the JSON Schemas and the archive of all of them beside the pages."""
-    publish_vectors(Path(config.site_dir))
+    """Put beside the pages what is no page of mkdocs: the golden files, their archive, the matrices."""
+    site = Path(config.site_dir)
+    publish_vectors(site)
+    publish_matrices(site)
