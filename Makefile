@@ -3,16 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check build-vectors bench clean
+.PHONY: demo test docs check build-vectors bench clean
 
 demo: $(VENV)/.installed
 	@PATH="$(abspath $(BIN)):$$PATH" sh conformance/demo.sh
 
-test: $(VENV)/.installed-dev
+test: $(VENV)/.installed-dev docs
 	$(BIN)/ruff check spec reference conformance
 	$(BIN)/mypy
 	$(BIN)/python -m ckptspec.conformance.build --check
-	$(BIN)/pytest -q
+	CKPTSPEC_SITE="$(abspath site)" $(BIN)/pytest -q
+
+# Builds the site of the documentation into site/; `python -m http.server -d site` shows it, search included.
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 
 # Rewrites the golden files from the case definitions.
 build-vectors: $(VENV)/.installed-dev
@@ -37,4 +41,4 @@ $(VENV)/.installed-bench: pyproject.toml
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis

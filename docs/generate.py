@@ -16,18 +16,22 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from sitegen import blocks as more
+from sitegen.clauses import anchor, cases_of, clause_anchor
+from sitegen.clauses import cases as all_cases
+from sitegen.markdown import code, fence, grouped, plural, prose, table
+from sitegen.pictures import pictures
 
 import ckptspec
 from ckptspec import sexp
 from ckptspec.cli import build_parser
-from ckptspec.conformance.catalogue import Case, load_suite
+from ckptspec.conformance.catalogue import Case
 from ckptspec.formats import FORMATS, module_of
 from ckptspec.regions import Region
 from ckptspec.source import BufferSource
@@ -37,41 +41,15 @@ from ckptspec.spec.layout import Field, fields, record_size
 from ckptspec.spec.rules import CANONICAL, NOTE, REJECT, UPSTREAM, Rule, rules_of
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGES: Final = ("README.md", "docs/formats/README.md", *(f"docs/formats/{name}.md" for name in FORMATS))
+PAGES: Final = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 
-_BLOCK: Final = re.compile(r"<!-- generated: (?P<call>[^\n]+?) -->(?P<body>.*?)<!-- end -->", re.DOTALL)
+PICTURES: Final = "docs/formats/pictures"
+
+_BLOCK: Final = re.compile(r"(?<!`)<!-- generated: (?P<call>[^\n]+?) -->(?P<body>.*?)<!-- end -->", re.DOTALL)
 _ROW: Final = {"oam": 8, "ocannl": 16, "safetensors": 16}  # bytes on a line of a walk
 _FRAMES: Final = {"ocannl": (schema.OcannlFrame, "lisp"), "safetensors": (schema.SafetensorsFrame, "json")}
 _SHOWN: Final = 8  # lines of a stretch of one kind in a walk
 _UNPUBLISHED: Final = "OCANNL does not publish"  # how the sentence begins where upstream has nothing to differ from
-
-
-# ------------------------------------------------------------------------------------------------------------- markdown
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Return a table; the columns ``right`` are aligned to the right."""
-    lines = [" | ".join(head), " | ".join("---:" if at in right else "---" for at in range(len(head)))]
-    lines += [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
-
-
-def code(text: str) -> str:
-    """Return text as a code span."""
-    return f"`{text}`"
-
-
-def fence(language: str, text: str) -> str:
-    """Return text as a code block."""
-    return f"```{language}\n{text.rstrip()}\n```"
-
-
-def grouped(number: int) -> str:
-    """Return a number with commas, or as a power of two where it is one, or one less."""
-    for exact, suffix in ((number, ""), (number + 1, " − 1")):
-        if exact >= 1 << 20 and exact & (exact - 1) == 0:
-            return f"2^{exact.bit_length() - 1}{suffix}"
-    return f"{number:,}"
 
 
 # --------------------------------------------------------------------------------------------------------------- schema
@@ -190,32 +168,28 @@ def value(name: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------- rules
 
 
-@cache
-def _cases() -> tuple[Case, ...]:
-    return load_suite().cases
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def link(rule: str) -> str:
     """Return a link to a rule on the same page."""
-    return f"[{rule}](#{rule.lower()})"
+    return f"[{rule}](#{anchor(rule)})"
 
 
-def _rule(rule: Rule) -> str:
-    sentence = re.sub(r"\b(MUST NOT|MUST|SHOULD NOT|SHOULD)\b", r"**\1**", rule.sentence)
-    number = sum(rule.id in case.rules for case in _cases())
+def sentence_of(rule: Rule) -> str:
+    """Return a rule's sentence with its key words in bold letters."""
+    return re.sub(r"\b(MUST NOT|MUST|SHOULD NOT|SHOULD)\b", r"**\1**", prose(rule.sentence))
+
+
+def rule_entry(rule: Rule, *, counted: bool = True) -> str:
+    """Return a rule's entry; ``counted`` says how many cases it has, for pages that do not list them."""
     facts = [rule.kind]
     if rule.versions:
         facts.append(f"version{'s' if len(rule.versions) > 1 else ''} {', '.join(map(str, rule.versions))}")
-    facts.append(_plural(number, "case"))
-    lines = [f"#### {rule.id}", "", sentence, "", f"- *Rule:* {'; '.join(facts)}."]
+    if counted:
+        facts.append(plural(len(cases_of(rule)), "case"))
+    lines = [f"#### {rule.id}", "", sentence_of(rule), "", f"- *Rule:* {'; '.join(facts)}."]
     if rule.reason:
-        lines.append(f"- *Why:* {rule.reason}")
+        lines.append(f"- *Why:* {prose(rule.reason)}")
     if rule.upstream:
-        lines.append(f"- *Upstream:* {rule.upstream}")
+        lines.append(f"- *Upstream:* {prose(rule.upstream)}")
     if rule.implies:
         lines.append(f"- *Implies:* {', '.join(map(link, rule.implies))}.")
     return "\n".join(lines)
@@ -226,7 +200,7 @@ def rules(format: str, clause: str) -> str:
     chosen = [rule for rule in rules_of(format) if rule.clause == clause]
     if not chosen:
         raise KeyError(f"no rule of {format} belongs to the clause {clause}")
-    return "\n\n".join(_rule(rule) for rule in chosen)
+    return "\n\n".join((f'<a id="{clause_anchor(chosen[0])}"></a>', *map(rule_entry, chosen)))
 
 
 def index(format: str, kind: str) -> str:
@@ -237,7 +211,7 @@ def index(format: str, kind: str) -> str:
 def differences(format: str) -> str:
     """Return the rules for whose sake a reader refuses a file, and upstream does otherwise or says nothing."""
     chosen = [rule for rule in rules_of(format, REJECT) if rule.upstream and not rule.upstream.startswith(_UNPUBLISHED)]
-    return table(("refused here", "upstream"), [[link(rule.id), rule.upstream] for rule in chosen])
+    return table(("refused here", "upstream"), [[link(rule.id), prose(rule.upstream)] for rule in chosen])
 
 
 def rewriting(format: str) -> str:
@@ -246,7 +220,7 @@ def rewriting(format: str) -> str:
     told: dict[str, list[str]] = {}
     for rule in chosen:
         if not rule.upstream.startswith(_UNPUBLISHED):
-            told.setdefault(rule.upstream, []).append(link(rule.id))
+            told.setdefault(prose(rule.upstream), []).append(link(rule.id))
     return table(("not canonical", "upstream"), [[", ".join(ids), text] for text, ids in told.items()])
 
 
@@ -265,7 +239,7 @@ def upstream() -> str:
 
 
 def _case(case_id: str) -> Case:
-    return next(case for case in _cases() if case.id == case_id)
+    return next(case for case in all_cases() if case.id == case_id)
 
 
 def walk(case_id: str, *prefixes: str) -> str:
@@ -339,7 +313,7 @@ def size(case_id: str) -> str:
 
 def cases(format: str = "") -> str:
     """Return a round number that the suite has more cases than."""
-    number = sum(format in ("", case.format) for case in _cases())
+    number = sum(format in ("", case.format) for case in all_cases())
     return f"{number // 100 * 100:,}"
 
 
@@ -391,7 +365,7 @@ def formats() -> str:
     rows = []
     for name, title in FORMATS.items():
         page = f"[docs/formats/{name}.md](docs/formats/{name}.md)"
-        numbers = (len(rules_of(name)), sum(case.format == name for case in _cases()))
+        numbers = (len(rules_of(name)), sum(case.format == name for case in all_cases()))
         rows.append([title, page, *(f"{number:,}" for number in numbers)])
     return table(("format", "its page", "rules", "cases"), rows, right=(2, 3))
 
@@ -424,18 +398,20 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         verbs,
         walk,
     )
-}
+} | more.BLOCKS
 
 
 # ---------------------------------------------------------------------------------------------------------------- pages
 
 
-def rendered(text: str) -> str:
-    """Return a page with its blocks as they should be."""
+def rendered(text: str, blocks: Mapping[str, Callable[..., str]] = BLOCKS, *, some: bool = False) -> str:
+    """Return a page with its blocks as they should be; with ``some``, blocks of other names stay as they are."""
 
     def block(match: re.Match[str]) -> str:
         name, *arguments = match["call"].split()
-        made = BLOCKS[name](*arguments)
+        if some and name not in blocks:
+            return match[0]
+        made = blocks[name](*arguments)
         alone = match["body"].startswith("\n")
         if not alone and text[: match.start()].rpartition("\n")[2].strip() == "":
             raise ValueError(f"a comment at the start of a line makes HTML of all of it: {match['call']}")
@@ -445,25 +421,33 @@ def rendered(text: str) -> str:
     return _BLOCK.sub(block, text)
 
 
+def derived() -> Iterator[tuple[str, str | None, str]]:
+    """Yield path, text (None if there is none) and right text of all pages and pictures."""
+    for page in PAGES:
+        old = (ROOT / page).read_text("utf-8")
+        yield page, old, rendered(old)
+    for slug, picture in pictures().items():
+        path = ROOT / PICTURES / f"{slug}.svg"
+        old_picture = path.read_text("utf-8") if path.is_file() else None
+        yield f"{PICTURES}/{path.name}", old_picture, picture.standalone()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Rewrite the pages, or check them."""
+    """Rewrite the pages and pictures, or check them."""
     parser = argparse.ArgumentParser(description="Write what the documentation derives from the specification.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a block is stale")
     options = parser.parse_args(argv)
     stale = 0
-    for page in PAGES:
-        path = ROOT / page
-        old = path.read_text("utf-8")
-        new = rendered(old)
+    for name, old, new in derived():
         if new == old:
             continue
         stale += 1
         if options.check:
-            lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), page, page)
+            lines = difflib.unified_diff((old or "").splitlines(True), new.splitlines(True), name, name)
             sys.stdout.writelines(lines)
         else:
-            path.write_text(new, "utf-8")
-            print(f"{page}: rewritten")
+            (ROOT / name).write_text(new, "utf-8")
+            print(f"{name}: rewritten")
     if stale and options.check:
         print("the pages are stale: run python docs/generate.py", file=sys.stderr)
     return 1 if stale and options.check else 0

@@ -30,6 +30,7 @@ FORMAT_PAGES = ("oam", "ocannl", "safetensors")
 
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!\\)\]\((?P<target>[^()\s]+)\)")
+_ANCHOR = re.compile(r'^<a id="([^"]+)"></a>$', re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 # What a page's shell sees: the command line of this very package, whatever the PATH.
@@ -49,8 +50,9 @@ def prose(text: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub and mkdocs make them."""
-    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in _HEADING.findall(prose(text))}
+    """Return the anchors of a page: those of its headings, as GitHub and mkdocs make them, and those that it sets."""
+    made = {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in _HEADING.findall(prose(text))}
+    return made | set(_ANCHOR.findall(prose(text)))
 
 
 # ------------------------------------------------------------------------------------------------------ generated parts

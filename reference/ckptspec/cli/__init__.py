@@ -85,24 +85,24 @@ def _add_documents(verb: Adder) -> None:
 
 def _add_rewriting(verb: Adder) -> None:
     made = verb("salvage", "rewriting:salvage", "Write what survives in a damaged file into a new valid one.")
-    made.add_argument("source", metavar="SRC")
-    made.add_argument("target", metavar="DST")
+    made.add_argument("source", metavar="SRC", help="a damaged file")
+    made.add_argument("target", metavar="DST", help="the file to write")
     made.add_argument("--intact-only", action="store_true", help="leave out what no checksum proves")
     made.add_argument("--json", action="store_true", help="print JSON")
 
     made = verb("canonicalize", "rewriting:canonicalize", "Rewrite a file in the newest version and canonical layout.")
-    made.add_argument("source", metavar="SRC")
-    made.add_argument("target", metavar="DST")
+    made.add_argument("source", metavar="SRC", help="a file that readers accept")
+    made.add_argument("target", metavar="DST", help="the file to write")
     made.add_argument("--json", action="store_true", help="print JSON")
 
     made = verb("quantize", "rewriting:quantize", "Quantize the f32 weights of rank 2 and more; drops the optimizer.")
-    made.add_argument("source", metavar="SRC")
-    made.add_argument("target", metavar="DST")
+    made.add_argument("source", metavar="SRC", help="an .oam file")
+    made.add_argument("target", metavar="DST", help="the file to write")
     made.add_argument("encoding", choices=("q4", "q8"), help="4 or 8 bits an element")
     made.add_argument("--json", action="store_true", help="print JSON")
 
     made = verb("metadata", "rewriting:metadata", "Show or change the metadata of a safetensors file.")
-    made.add_argument("file", metavar="FILE")
+    made.add_argument("file", metavar="FILE", help="a safetensors file; it is changed only if an option asks for it")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
     made.add_argument("--delete", action="append", default=[], metavar="KEY", help="remove a key; may be repeated")
     made.add_argument("--clear", action="store_true", help="remove all other metadata first")
@@ -164,7 +164,7 @@ _EXPORTS = (
 
 def _add_suite(verb: Adder, verb_given: str | None) -> None:
     made = verb("vectors", "suite:vectors", "List the golden files of the conformance suite, or export them.")
-    made.add_argument("action", choices=("list", "export"))
+    made.add_argument("action", choices=("list", "export"), help="print a table, or write files")
     made.add_argument("directory", nargs="?", metavar="DIR", help="export: where to")
     made.add_argument("--format", help="only this format")
     made.add_argument("--rule", help="only cases of this rule")
