@@ -193,15 +193,28 @@ def fresh_shell(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(work)
 
 
-def test_tutorial_of_adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh_shell(tmp_path, monkeypatch)
+def run_page(page: str, any_numbers: bool = False) -> Counter[str]:
+    """Write the files that a page shows and run its commands, from top to bottom; return how many blocks it has."""
     found = Counter[str]()
-    page = (ROOT / "docs" / "adapters" / "tutorial.md").read_text("utf-8")
-    for language, source in blocks(page, "python", "sh", "diff", "console"):
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    for language, source in blocks(text, "python", "sh", "diff", "console"):
         found[language] += 1
         if language == "console":
-            run_shell(source, any_numbers=True)
+            run_shell(source, any_numbers)
         else:
             write_or_edit(language, source)
-    assert found["console"] > 10
+    return found
+
+
+def test_tutorial_of_adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers may differ: the suite grows."""
+    fresh_shell(tmp_path, monkeypatch)
+    assert run_page("adapters/tutorial.md", any_numbers=True)["console"] > 10
     assert {path.name for path in Path().iterdir()} >= {"reader.py", "adapter.py", "encoder.py", "conform.sh"}
+
+
+def test_tour_and_troubleshooting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second page goes on with the files of the first."""
+    fresh_shell(tmp_path, monkeypatch)
+    assert run_page("index.md")["console"] == 3
+    assert run_page("troubleshooting.md")["console"] > 3
