@@ -37,7 +37,12 @@ from ckptspec.spec.layout import Field, fields, record_size
 from ckptspec.spec.rules import CANONICAL, NOTE, REJECT, UPSTREAM, Rule, rules_of
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGES: Final = ("README.md", "docs/support.md", "docs/formats/README.md", *(f"docs/formats/{name}.md" for name in FORMATS))
+PAGES: Final = (
+    "README.md",
+    "docs/support.md",
+    "docs/formats/README.md",
+    *(f"docs/formats/{name}.md" for name in FORMATS),
+)
 
 _BLOCK: Final = re.compile(r"<!-- generated: (?P<call>[^\n]+?) -->(?P<body>.*?)<!-- end -->", re.DOTALL)
 _ROW: Final = {"oam": 8, "ocannl": 16, "safetensors": 16}  # bytes on a line of a walk
