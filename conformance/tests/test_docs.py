@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -99,8 +100,19 @@ def run_python(source: str, names: dict[str, Any], where: str) -> None:
     assert not told, "".join(told)
 
 
-def run_shell(source: str) -> None:
-    """Run the commands of a block, and compare what they print with what the block shows; ``...`` stands for lines."""
+def line_pattern(line: str, any_numbers: bool) -> str:
+    """Return what a shown line matches: ``...`` alone is any lines, at its end any rest; ``/.../`` is any folders."""
+    if line.strip() == "...":
+        return r"(?:.*\n)*"
+    shown, rest = (line[:-3], ".*") if line.endswith(" ...") else (line, "")
+    pattern = re.escape(shown).replace(re.escape("/.../"), r"/(?:\S*/)?")
+    if any_numbers:
+        pattern = re.sub(r"(?<!\w)(?:\\ )*\d[\d,]*(?!\w)", r"\\s*[\\d,]+", pattern)
+    return f"{pattern}{rest}\n"
+
+
+def run_shell(source: str, any_numbers: bool = False) -> None:
+    """Run the commands of a block, and compare what they print with what the block shows."""
     for part in re.split(r"^\$ ", source, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         done = subprocess.run(
@@ -111,9 +123,7 @@ def run_shell(source: str) -> None:
             check=False,
             env={**os.environ, "PYTHON": sys.executable, "COLUMNS": "100"},
         )
-        pattern = "".join(
-            r"(?:.*\n)*" if line.strip() == "..." else re.escape(line) + "\n" for line in shown.rstrip().splitlines()
-        )
+        pattern = "".join(line_pattern(line, any_numbers) for line in shown.rstrip().splitlines())
         assert re.fullmatch(pattern, done.stdout), f"$ {command}\n{done.stdout}"
 
 
@@ -152,3 +162,61 @@ def test_examples_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     few = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
     few(names["test_my_writer"])()  # the example for users of hypothesis
     assert (tmp_path / "model.oam").is_file()
+
+
+def write_or_edit(language: str, source: str) -> None:
+    """Write the file that the first line of a block names, or change it as a block of ``diff`` says."""
+    found = re.match(r"(?:#|---) ([a-z-]+\.(?:py|sh))(?::.*)?\n", source)
+    if found is None:
+        return
+    path = Path(found[1])
+    if language != "diff":
+        path.write_text(source, "utf-8")
+        return
+    lines = source[found.end() :].splitlines(keepends=True)
+    old, new = ("".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
+    text = path.read_text("utf-8")
+    assert text.count(old) == 1, source
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+def fresh_shell(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a folder the current one, with ``python`` and ``ckptspec`` on the PATH as in a fresh environment."""
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, words in (("python", ""), ("ckptspec", " -m ckptspec")):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{words} "$@"\n', "utf-8")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # files are rewritten within a second
+    work = folder / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+
+
+def run_page(page: str, any_numbers: bool = False) -> Counter[str]:
+    """Write the files that a page shows and run its commands, from top to bottom; return how many blocks it has."""
+    found = Counter[str]()
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    for language, source in blocks(text, "python", "sh", "diff", "console"):
+        found[language] += 1
+        if language == "console":
+            run_shell(source, any_numbers)
+        else:
+            write_or_edit(language, source)
+    return found
+
+
+def test_tutorial_of_adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers may differ: the suite grows."""
+    fresh_shell(tmp_path, monkeypatch)
+    assert run_page("adapters/tutorial.md", any_numbers=True)["console"] > 10
+    assert {path.name for path in Path().iterdir()} >= {"reader.py", "adapter.py", "encoder.py", "conform.sh"}
+
+
+def test_tour_and_troubleshooting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second page goes on with the files of the first."""
+    fresh_shell(tmp_path, monkeypatch)
+    assert run_page("index.md")["console"] == 3
+    assert run_page("troubleshooting.md")["console"] > 3
