@@ -245,7 +245,7 @@ def cases(
 ) -> tuple[Case, ...]:
     """Return the cases of the suite that fit, in the suite's order; ArgumentError if none does, or a name is unknown.
 
-    Each argument is a name or several, of which one has to fit: ``format`` (``any`` are files of no format), ``verdict``
+    Each argument is a name or several, one of which has to fit: ``format`` (``any``: files of no format), ``verdict``
     (valid, invalid, acceptable), ``level`` (must, should), ``tag``, ``rule`` and ``match``, shell patterns for ids.
     Cases with a tag of ``skip_tags`` are left out. ``direction`` says what is tested: ``decode`` a reader, ``encode`` a
     writer.
