@@ -76,7 +76,7 @@ class Case:
         """What the case tests: decoders read all files, encoders write all documents and those of the valid files."""
         if self.kind == "document":
             return (ENCODE,)
-        return (DECODE, ENCODE) if self.verdict == "valid" and self.document is not None else (DECODE,)
+        return (DECODE, ENCODE) if self.verdict == "valid" and self.format != "any" else (DECODE,)
 
     @property
     def path(self) -> Path:

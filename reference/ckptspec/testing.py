@@ -228,7 +228,7 @@ def _suite() -> Suite:
 def case(id: str) -> Case:
     """Return the case of the suite with an id such as ``oam/golden_minimal``; ArgumentError if there is none."""
     __tracebackhide__ = True
-    _known("case", [id], {case.id: case for case in _suite().cases})
+    _known("case", [id], [case.id for case in _suite().cases], "id")
     return _suite().case(id)
 
 
@@ -305,11 +305,11 @@ def _chosen(what: str, names: Names, known: Iterable[str]) -> list[str] | None:
     if names is None:
         return None
     made = _listed(names, what)
-    _known("tag" if what == "skip_tags" else what, made, known)
+    _known("tag" if what == "skip_tags" else what, made, known, what)
     return made
 
 
-def _known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+def _known(what: str, names: Iterable[str], known: Iterable[str], path: str = "") -> None:
     """Raise ArgumentError, which names what comes near, unless all names are known."""
     __tracebackhide__ = True
     there = list(known)
@@ -324,7 +324,7 @@ def _known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
             hint = f"; there are {', '.join(there)}"
         elif close:
             hint = f"; did you mean {' or '.join(close)}?"
-        raise ArgumentError(f"there is no {what} {show(name)}{hint}", what)
+        raise ArgumentError(f"there is no {what} {show(name)}{hint}", path or what)
 
 
 # ---------------------------------------------------------------------------------------------------------- conformance
