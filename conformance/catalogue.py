@@ -7,6 +7,7 @@ file that a decoder reads, the neutral document; for one that it refuses, ``{"er
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,8 @@ MANIFEST: Final = _HERE / "manifest.json"
 
 VERDICTS: Final = ("valid", "invalid", "acceptable")
 LEVELS: Final = ("must", "should")
+DECODE: Final = "decode"
+ENCODE: Final = "encode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ class Case:
 
     def read(self) -> bytes:
         """Return the content of the case's file."""
-        return (VECTORS / self.file).read_bytes()
+        return self.path.read_bytes()
 
     def read_expected(self) -> Any:
         """Return the neutral document, or the object with the key ``error``."""
@@ -61,6 +64,43 @@ class Case:
     def to_json(self) -> dict[str, Any]:
         """Return the case as its row in the manifest."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        return f"<Case {self.id}>"
+
+    def __str__(self) -> str:
+        return self.id
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """What the case tests: decoders read all files, encoders write all documents and those of the valid files."""
+        if self.kind == "document":
+            return (ENCODE,)
+        return (DECODE, ENCODE) if self.verdict == "valid" and self.format != "any" else (DECODE,)
+
+    @property
+    def path(self) -> Path:
+        """The case's file, as it was installed; whoever wants to change it takes a copy."""
+        return VECTORS / self.file
+
+    @property
+    def document(self) -> Any:
+        """The neutral document that the case is about; None if it is one of an invalid case, or there is none."""
+        if self.verdict == "invalid":
+            return None
+        document = self.read_expected() if self.expected else json.loads(self.read())
+        return document if "format" in document else None
+
+    def copy_to(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the case's file into a folder, under its own name; return the path."""
+        copied = Path(folder, self.path.name)
+        copied.write_bytes(self.read())
+        return copied
+
+    @property
+    def bytes(self) -> bytes:
+        """The content of the case's file."""
+        return self.read()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,176 +1,205 @@
-"""Hypothesis strategies: documents, models and damaged files, for the tests of this project and of others.
+"""Strategies for hypothesis: models, documents, files, and damaged files with the rule that they break.
 
-Needs the extra ``ckptspec[test]``.
+Each function takes the name of a format (``oam``, ``ocannl``, ``safetensors``), or none for all three, and returns a
+strategy. What it makes is as odd as the format allows: any bits, names, shapes, layouts. Failures shrink to small
+models, plain layouts and damage of the plainest kind. Files are laid out apart from the reference's writer.
+
+Needs hypothesis: ``pip install 'ckptspec[test]'``.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-from hypothesis import strategies as st
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as error:
+    if error.name != "hypothesis":
+        raise
+    raise ModuleNotFoundError(
+        f"{__name__} needs hypothesis, which is not installed: pip install 'ckptspec[test]'", name="hypothesis"
+    ) from None
 
-from .. import oam
-from ..record_documents import document_fields
-from ..spec.dtypes import OAM_DTYPES, numpy_type
-from ..spec.layout import Field
-from ..spec.layout import field as field_of
-from ..spec.schema import (
-    OAM_ENCODINGS,
-    OAM_MAX_RANK,
-    OAM_NEWEST,
-    OAM_OPTIMIZERS,
-    OAM_QUANT_VERSION,
-    OAM_VERSIONS,
-    OamConfig,
-    OamOptimizer,
-    OamProgress,
-    OamTensor,
-)
-from .strategies_ocannl import ocannl_documents
-from .strategies_safetensors import safetensors_documents
+from ..errors import ArgumentError
+from ..formats import FORMATS, module_of
+from ..source import BufferSource
+from ..spec.rules import REJECT, RULES
+from ..spec.schema import OAM_NEWEST
+from ..text import count, show
+from . import damage_oam, damage_ocannl, damage_safetensors, strategies_oam
+from .catalogue import load_suite
+from .strategies_oam import arrays, oam_documents
+from .strategies_ocannl import ocannl_documents, ocannl_layouts
+from .strategies_safetensors import safetensors_documents, safetensors_layouts
 
-__all__ = ["arrays", "models", "names", "oam_documents", "ocannl_documents", "safetensors_documents", "spoil"]
+if TYPE_CHECKING:
+    from types import ModuleType
 
-Strategy = st.SearchStrategy[Any]
+__all__ = [
+    "DamagedFile",
+    "SoundFile",
+    "arrays",
+    "damaged_files",
+    "documents",
+    "files",
+    "models",
+    "oam_documents",
+    "ocannl_documents",
+    "safetensors_documents",
+    "spoil",
+]
 
+Document = dict[str, Any]
 
-def names(width: int, *, empty: bool = True) -> st.SearchStrategy[str]:
-    """Texts that fit into a NUL-terminated field of ``width`` bytes."""
-    characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
-    return st.text(characters, min_size=0 if empty else 1, max_size=width - 1).filter(
-        lambda text: len(text.encode()) < width
-    )
-
-
-def shapes(most: int = 40) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes of rank 0 to 8 with at most ``most`` elements."""
-    extents = st.lists(st.integers(0, 5), max_size=OAM_MAX_RANK)
-    return extents.map(tuple).filter(lambda shape: math.prod(shape) <= most)
-
-
-def _value(item: Field, kind: str) -> Strategy:
-    """Return a strategy for a value of the document, by the kind that the schema gives it."""
-    if kind == "text":
-        return names(item.size)
-    if kind == "dtype":
-        return st.sampled_from(list(OAM_DTYPES))
-    if kind == "bool":
-        return st.booleans()
-    if kind == "f32":
-        return st.integers(0, (1 << 32) - 1).map(lambda bits: f"0x{bits:08x}")
-    low, high = item.bounds
-    numbers = st.integers(low, high) | st.sampled_from([low, high, 0])
-    return numbers.map(str) if item.bits == 64 else numbers
+_DAMAGE: Final[Mapping[str, ModuleType]] = {
+    "oam": damage_oam,
+    "ocannl": damage_ocannl,
+    "safetensors": damage_safetensors,
+}
 
 
-def _record(record: Any, derived: tuple[str, ...] = (), **more: Strategy) -> Strategy:
-    kinds = document_fields(record, derived)
-    fixed = {key: _value(field_of(record, key), kind) for key, kind in kinds.items() if key not in more}
-    return st.fixed_dictionaries(fixed | more)
+class SoundFile(NamedTuple):
+    """A file that readers accept: its bytes, and the neutral document that they find there."""
+
+    data: bytes
+    document: Document
+
+    @property
+    def format(self) -> str:
+        """The format's name."""
+        return str(self.document["format"])
+
+    def __repr__(self) -> str:
+        return f"<{FORMATS[self.format]} of {count(len(self.data), 'byte')}: {self.document!r}>"
 
 
-def _hex(size: int) -> st.SearchStrategy[str]:
-    return st.binary(min_size=size, max_size=size).map(bytes.hex)
+class DamagedFile(NamedTuple):
+    """A file that readers must refuse: its bytes, and the rule for which they do.
+
+    It is the first finding of ``validate(data, format=format)``; without its format given, a file whose beginning is
+    damaged may be taken for one of another format, or of none.
+    """
+
+    data: bytes
+    rule: str
+    format: str
+
+    def __repr__(self) -> str:
+        return f"<{FORMATS[self.format]} of {count(len(self.data), 'byte')} that breaks {self.rule}>"
 
 
-@st.composite
-def _tensor(draw: Any, name: str, *, quantized: bool) -> dict[str, Any]:
-    shape = draw(shapes())
-    elements = math.prod(shape)
-    encodings = list(OAM_ENCODINGS) if quantized and elements else ["dense"]
-    encoding = draw(st.sampled_from(encodings))
-    dtype = draw(st.sampled_from(list(OAM_DTYPES))) if encoding == "dense" else "f32"
-    blocks = -(-elements // 32)
-    size = {"dense": elements * OAM_DTYPES[dtype].size, "q4": blocks * 20, "q8": blocks * 36}[encoding]
-    return {
-        "name": name,
-        "dtype": dtype,
-        "shape": [str(extent) for extent in shape],
-        "encoding": encoding,
-        "data": draw(_hex(size)),
-    }
+def documents(format: str | None = None) -> st.SearchStrategy[Document]:
+    """Neutral documents of files that every writer of the format must write."""
+    made = {"oam": oam_documents, "ocannl": ocannl_documents, "safetensors": safetensors_documents}
+    return st.one_of([made[name]() for name in _formats(format)])
 
 
-@st.composite
-def _section(draw: Any, *, quantized: bool) -> list[dict[str, Any]]:
-    width = field_of(OamTensor, "name").size
-    unique = draw(st.lists(names(width, empty=False), max_size=4, unique=True))
-    return [draw(_tensor(name, quantized=quantized)) for name in unique]
+def models(format: str | None = None) -> st.SearchStrategy[Any]:
+    """What ``load`` returns and ``save`` takes: ``oam.Model``, ``ocannl.Checkpoint``, ``safetensors.TensorFile``.
+
+    The tensors of ``.oam`` models are arrays in any memory layout and byte order; those of the others are views of a
+    file.
+    """
+    return st.one_of([strategies_oam.models() if name == "oam" else _loaded(name) for name in _formats(format)])
 
 
-@st.composite
-def _optimizer(draw: Any) -> dict[str, Any]:
-    kind = draw(st.sampled_from(list(OAM_OPTIMIZERS)))
-    made: dict[str, Any] = draw(_record(OamOptimizer, ("moment_count",), kind=st.just(kind)))
-    size = 4 * draw(st.integers(0, 5))
-    made["first_moment"] = draw(_hex(size))
-    made["second_moment"] = draw(_hex(size)) if OAM_OPTIMIZERS[kind] == 2 else ""
-    return made
+def _loaded(format: str) -> st.SearchStrategy[Any]:
+    module = module_of(format)
+    return documents(format).map(lambda document: module.read(BufferSource(module.encode(document))))
 
 
-@st.composite
-def oam_documents(draw: Any, version: int | None = None) -> dict[str, Any]:
-    """Neutral documents of ``.oam`` files that every encoder must write."""
-    chosen = draw(st.sampled_from(OAM_VERSIONS)) if version is None else version
-    config = draw(_record(OamConfig, ("arch_config_size",)))
-    config["arch_config"] = draw(st.binary(max_size=40)).hex()
-    return {
-        "format": "oam",
-        "version": chosen,
-        "config": config,
-        "weights": draw(_section(quantized=chosen >= OAM_QUANT_VERSION)),
-        "state": draw(_section(quantized=False)),
-        "optimizer": draw(st.none() | _optimizer()),
-        "progress": draw(_record(OamProgress)),
-    }
+def files(format: str | None = None, *, canonical: bool = False) -> st.SearchStrategy[SoundFile]:
+    """Files that every reader must accept, with what is in them.
+
+    ``canonical`` leaves only those that a writer makes; else there are also old versions, odd orders and spellings,
+    gaps and padding of other bytes.
+    """
+    made = []
+    for name in _formats(format):
+        made.append(_written(name))
+        if not canonical:
+            made.append(_laid_out(name))
+    return st.one_of(made)
 
 
 @st.composite
-def arrays(draw: Any) -> np.ndarray[Any, Any]:
-    """Arrays of every dtype that ``.oam`` has, with any bits, in any memory layout, of either byte order."""
-    dtype = numpy_type(OAM_DTYPES[draw(st.sampled_from(list(OAM_DTYPES)))])
-    shape = draw(shapes())
-    size = math.prod(shape) * dtype.itemsize
-    array = np.frombuffer(draw(st.binary(min_size=size, max_size=size)), np.uint8).view(dtype).reshape(shape)
-    match draw(st.sampled_from(["plain", "fortran", "reversed", "strided", "broadcast", "big"])):
-        case "fortran":
-            return np.array(array, order="F")
-        case "reversed" if array.ndim:
-            return array[::-1]
-        case "strided" if array.ndim:
-            return np.repeat(array, 2, axis=-1)[..., ::2]
-        case "broadcast":
-            return np.broadcast_to(array, (2, *shape)[-OAM_MAX_RANK:]) if array.ndim < OAM_MAX_RANK else array
-        case "big" if dtype.kind in "fiuc" and dtype.itemsize > 1:
-            return array.astype(dtype.newbyteorder(">"))
-        case _:
-            return array
+def _written(draw: st.DrawFn, format: str) -> SoundFile:
+    document = draw(oam_documents(version=OAM_NEWEST) if format == "oam" else documents(format))
+    return SoundFile(module_of(format).encode(document), document)
 
 
 @st.composite
-def models(draw: Any) -> oam.Model:
-    """Models whose tensors are arrays of all kinds."""
-    width = field_of(OamTensor, "name").size
+def _laid_out(draw: st.DrawFn, format: str) -> SoundFile:
+    """A file in an odd layout; a safetensors file without keys that nobody knows, which some readers refuse."""
+    if format == "oam":
+        document, data = draw(strategies_oam.oam_layouts())
+    elif format == "ocannl":
+        document, data, _ = draw(ocannl_layouts())
+    else:
+        document, data = draw(safetensors_layouts(unknown=False))
+    return SoundFile(data, document)
 
-    def section() -> dict[str, Any]:
-        unique = draw(st.lists(names(width, empty=False), max_size=3, unique=True))
-        return {name: draw(arrays()) for name in unique}
 
-    return oam.Model(
-        config=oam.Config(
-            architecture=draw(names(field_of(OamConfig, "architecture").size)),
-            arch_config=draw(st.binary(max_size=20)),
-        ),
-        weights=section(),
-        state=section(),
-        version=OAM_NEWEST,
+def damaged_files(
+    format: str | None = None, *, rules: str | Iterable[str] | None = None, strict: bool = False
+) -> st.SearchStrategy[DamagedFile]:
+    """Files in which one thing is wrong, with the rule for which readers refuse them.
+
+    By default the rule is one of those for which every reader must refuse a file; with ``strict`` also one of those
+    which known readers do not look at, as the conformance suite has it. ``rules`` are the rules to break, whatever
+    their level. ArgumentError if one of them is unknown, no reason to refuse a file, or one of another format.
+    """
+    if rules is None:
+        chosen = [
+            rule for name in _formats(format) for rule in _DAMAGE[name].DAMAGES if strict or rule in _rules_that_must()
+        ]
+    else:
+        chosen = [rules] if isinstance(rules, str) else list(rules)
+        known = [rule for name in _formats(format) for rule in _DAMAGE[name].DAMAGES]
+        for rule in chosen:
+            _check(rule, known)
+        if not chosen:
+            raise ArgumentError("found no rule, expected one or several", "rules")
+    return st.sampled_from(chosen).flatmap(_damaged)
+
+
+def _check(rule: object, known: list[str]) -> None:
+    if rule in known:
+        return
+    reason = "there is no such rule"
+    if isinstance(rule, str) and rule in RULES:
+        kind = RULES[rule].kind
+        reason = (
+            f"it is of the kind {kind}: no file is refused for it" if kind != REJECT else "not one of these formats"
+        )
+    raise ArgumentError(f"{show(rule)}: {reason}", "rules")
+
+
+@st.composite
+def _damaged(draw: st.DrawFn, rule: str) -> DamagedFile:
+    definition = RULES[rule]
+    module = _DAMAGE[definition.format]
+    document = draw(module.documents_for(definition.versions))
+    return DamagedFile(module.DAMAGES[rule](draw, document), rule, definition.format)
+
+
+@cache
+def _rules_that_must() -> frozenset[str]:
+    """Return the rules for which, as the suite has it, every reader must refuse some file."""
+    return frozenset(
+        case.rules[0]
+        for case in load_suite().cases
+        if case.verdict == "invalid" and case.level == "must" and case.rules
     )
 
 
 def spoil(document: Any, data: st.DataObject, values: st.SearchStrategy[Any]) -> None:
-    """Replace any part of a document by a drawn value, or take it away; ``data`` draws which part and what happens."""
+    """Replace any part of a document by a drawn value, or take it away; ``data`` draws which part and what happens.
+
+    What comes of it may be a document again; writers must refuse it or write a file that readers accept.
+    """
     at = document
     while True:
         keys = list(at) if isinstance(at, dict) else list(range(len(at)))
@@ -185,3 +214,10 @@ def spoil(document: Any, data: st.DataObject, values: st.SearchStrategy[Any]) ->
         else:
             del at[key]
         break
+
+
+def _formats(format: str | None) -> list[str]:
+    if format is None:
+        return list(FORMATS)
+    module_of(format)  # knows which there are
+    return [format]

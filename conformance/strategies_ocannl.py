@@ -33,7 +33,7 @@ from ..spec.schema import (
     OcannlFrame,
 )
 
-__all__ = ["damage", "damaged_ocannl_files", "header_of", "ocannl_documents", "ocannl_layouts", "spell"]
+__all__ = ["damage", "damaged_ocannl_files", "header_of", "ocannl_documents", "ocannl_layouts", "raw_atom", "spell"]
 
 Document = dict[str, Any]
 _FRAME: Final = OcannlFrame.sizeof()
@@ -63,7 +63,7 @@ def _neutral(atom: bytes) -> Any:
         return {"bytes": atom.hex()}
 
 
-def _raw(atom: Any) -> bytes:
+def raw_atom(atom: Any) -> bytes:
     """Return the bytes of an atom of a document."""
     return bytes.fromhex(atom["bytes"]) if isinstance(atom, dict) else atom.encode()
 
@@ -186,7 +186,7 @@ class _Writer:
         if name == OCANNL_NAMESPACE and self.chance(0.3):
             self.asked.add(rule)
             return b""
-        return _raw(name)
+        return raw_atom(name)
 
     def record(self, table: Sequence[Key], values: dict[str, Sexp]) -> Sexp:
         pairs: list[tuple[Sexp, ...]] = [(key.name.encode(), values[key.name]) for key in table if key.name in values]
@@ -217,7 +217,7 @@ class _Writer:
         values: dict[str, Sexp] = {
             "id": self.integer(tensor["id"]),
             "namespace": self.namespace(tensor["namespace"], "OCANNL-TEN-LEGACY"),
-            "label": tuple(map(_raw, tensor["label"])),
+            "label": tuple(map(raw_atom, tensor["label"])),
             "prec": (tensor["precision"].capitalize() + OCANNL_PRECISION_SUFFIX).encode(),
             "dims": tuple(map(self.integer, tensor["dims"])),
             "padding": padding,
@@ -235,7 +235,7 @@ class _Writer:
         values: dict[str, Sexp] = {
             **{name: self.integer(training[name]) for name in counters},
             "host_rng": b"none" if rng is None else (b"some", bytes.fromhex(rng)),
-            "extra": tuple((_raw(key), _raw(value)) for key, value in training["extra"]),
+            "extra": tuple((raw_atom(key), raw_atom(value)) for key, value in training["extra"]),
             "state": tuple(state),
         }
         if training["seeds"] is not None:

@@ -92,8 +92,11 @@ def _join(random: Random, parts: list[str], ends: str, odd: float) -> str:
 _UNKNOWN: Final = ("null", "1", "-0", '"x"', "[]", '{"dtype":"U8"}', "[[[1.5e3]]]", '"\\u0041\\n"', "{}")
 
 
-def spell(random: Random, document: Document, odd: float = 0.2) -> bytes:
-    """Return a file that holds what a document says, its header in an odd spelling and order."""
+def spell(random: Random, document: Document, odd: float = 0.2, *, unknown: bool = True) -> bytes:
+    """Return a file that holds what a document says, its header in an odd spelling and order.
+
+    ``unknown`` lets entries have keys that no reader knows, which some refuse.
+    """
     tensors = list(document["tensors"])
     random.shuffle(tensors)
     data, parts = b"", []
@@ -105,7 +108,7 @@ def spell(random: Random, document: Document, odd: float = 0.2) -> bytes:
             '"data_offsets":' + _join(random, [str(len(data)), str(len(data) + len(payload))], "[]", odd),
         ]
         data += payload
-        if random.random() < odd / 3:
+        if random.random() < odd / 3 and unknown:
             values.append('"x":' + random.choice(_UNKNOWN))
         if random.random() < odd:
             random.shuffle(values)
@@ -126,11 +129,11 @@ def _framed(text: bytes, data: bytes) -> bytes:
 
 
 @st.composite
-def safetensors_layouts(draw: Any) -> tuple[Document, bytes]:
+def safetensors_layouts(draw: Any, *, unknown: bool = True) -> tuple[Document, bytes]:
     """A document and a file that holds what it says, its header in an odd spelling."""
     document = draw(safetensors_documents())
     random = Random(draw(st.integers(0, (1 << 32) - 1)))  # noqa: S311  # not for secrets
-    return document, spell(random, document, draw(st.sampled_from((0.0, 0.1, 0.5))))
+    return document, spell(random, document, draw(st.sampled_from((0.0, 0.1, 0.5))), unknown=unknown)
 
 
 # -------------------------------------------------------------------------------------------------------------- damage

@@ -17,8 +17,6 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import numpy as np
-
 from .errors import ArgumentError
 from .progress import advance
 from .text import show
@@ -97,8 +95,11 @@ class BufferSource(Source):
     def __init__(self, data: Buffer, name: str | None = None) -> None:
         try:
             raw: Any = data
-            if isinstance(data, np.ndarray) and data.flags.c_contiguous:
-                raw = data.reshape(-1).view(np.uint8)  # bfloat16, for one, has no buffer of its own
+            if not isinstance(data, (bytes, bytearray, memoryview)):
+                import numpy as np  # late: plain bytes do not need it
+
+                if isinstance(data, np.ndarray) and data.flags.c_contiguous:
+                    raw = data.reshape(-1).view(np.uint8)  # bfloat16, for one, has no buffer of its own
             self._data = memoryview(raw).cast("B").toreadonly()
         except (TypeError, ValueError, BufferError):
             raise ArgumentError(f"expected a contiguous bytes-like object, found {type(data).__name__}") from None

@@ -7,7 +7,7 @@ import fnmatch
 import math
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..contents import DENSE, Contents, Entry, contents_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..digest import Changes, Digest
     from ..elements import Difference
 
-__all__ = ["diff", "digest"]
+__all__ = ["chosen", "diff", "digest", "print_diff"]
 
 _NAME: Final = 100  # characters of a name in a table
 _VALUE: Final = 60
@@ -138,7 +138,7 @@ def diff(args: argparse.Namespace) -> int:
                 contents_of(one, verify=args.verify),
                 contents_of(other, verify=args.verify),
                 tolerance=Tolerance(atol=args.atol, rtol=args.rtol, ulp=args.ulp),
-                only=_chosen(args.only),
+                only=chosen(args.only),
                 values=not args.names_only,
                 facts=not args.no_facts and args.only is None,
                 dtypes=not args.ignore_dtype,
@@ -146,11 +146,12 @@ def diff(args: argparse.Namespace) -> int:
         if args.json:
             print_json({"a": _side(args.one, found.one), "b": _side(args.other, found.other), **_as_json(found)})
         else:
-            _print_diff(args, found, Style(sys.stdout))
+            print_diff((args.one, args.other), found, Style(sys.stdout))
     return 1 if found.differ else 0
 
 
-def _chosen(globs: list[str] | None) -> Callable[[str], bool] | None:
+def chosen(globs: Sequence[str] | None) -> Callable[[str], bool] | None:
+    """Return what says of a name whether one of some shell patterns fits; None if there are none to ask."""
     if globs is None:
         return None
     return lambda name: any(fnmatch.fnmatchcase(name, glob) for glob in globs)
@@ -228,8 +229,9 @@ def _form(entry: Entry) -> str:
     return f"{entry.scalar.name} {shape}" + ("" if entry.encoding == DENSE else f" {entry.encoding}")
 
 
-def _print_diff(args: argparse.Namespace, found: Comparison, style: Style) -> None:
-    for sign, name, side in (("-", args.one, found.one), ("+", args.other, found.other)):
+def print_diff(names: tuple[str, str], found: Comparison, style: Style) -> None:
+    """Print how two files of these names differ."""
+    for sign, name, side in (("-", names[0], found.one), ("+", names[1], found.other)):
         print(f"{sign} {printable(name)}: {_what(side)}, {count(len(side.tensors), 'tensor')}")
     rows = [[style.paint("-", "red"), _name(entry.name), _form(entry), "removed"] for entry in found.removed]
     rows += [[style.paint("+", "green"), _name(entry.name), _form(entry), "added"] for entry in found.added]

@@ -19,7 +19,7 @@ from . import os_error
 from .io import open_argument, print_json
 from .parts import print_parts
 
-__all__ = ["explain", "inspect", "validate"]
+__all__ = ["explain", "inspect", "print_report", "validate"]
 
 _COLOUR = {REJECT: "red", CANONICAL: "yellow", "note": "cyan"}
 
@@ -47,7 +47,7 @@ def validate(args: argparse.Namespace) -> int:
         counts["not_canonical"] += report.ok and not report.canonical
         results.append(report.to_json())
         if not args.json:
-            _print_report(report, style, args.quiet, args.strict)
+            print_report(report, style, args.quiet, args.strict)
     if args.json:
         print_json({"files": results, "counts": counts})
     elif len(args.files) > 1:
@@ -82,7 +82,8 @@ def _verdict(report: Report, style: Style, strict: bool) -> str:
     return f"{word}: {what}{count(report.size, 'byte')}{'' if strict else ', not canonical'}"
 
 
-def _print_report(report: Report, style: Style, quiet: bool, strict: bool) -> None:
+def print_report(report: Report, style: Style, quiet: bool, strict: bool) -> None:
+    """Print what is to say about a file: its verdict, and unless ``quiet`` all findings and what survives."""
     if quiet and report.ok and (report.canonical or not strict):
         return
     print(f"{printable(report.source or '-')}: {_verdict(report, style, strict)}")
@@ -165,7 +166,7 @@ def inspect(args: argparse.Namespace) -> int:
                     return 2
             else:
                 print_parts(known, parts, style)
-            _print_report(report, style, quiet=False, strict=False)
+            print_report(report, style, quiet=False, strict=False)
     return 0 if report.ok else 1
 
 
