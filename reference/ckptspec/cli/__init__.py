@@ -147,7 +147,8 @@ def _add_comparing(verb: Adder) -> None:
 def _add_exporting(verb: Adder) -> None:
     made = verb("export", "exporting:export", "Print the formats for other languages and tools.")
     # Parsers of their own: an optional name after an option is not found where another argument stands before it.
-    kinds = made.add_subparsers(title="for", dest="kind", metavar="KIND", required=True)
+    names = ", ".join(kind for kind, _, _ in _EXPORTS)
+    kinds = made.add_subparsers(title="for", dest="kind", metavar="KIND", required=True, help=names)
     for kind, summary, default in _EXPORTS:
         one = kinds.add_parser(kind, help=summary, description=summary, epilog=_EPILOG)
         one.add_argument("output", nargs="?", default="-", metavar="OUT", help="where to; - (the default) is stdout")
