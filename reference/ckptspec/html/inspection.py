@@ -121,6 +121,7 @@ def _file(source: Source, format: str | None, report: Report, tensors: int) -> d
     return {
         "format": what + ("" if report.version is None else f", version {report.version}"),
         "size": source.size,
+        "section": "node" if format == "ocannl" else "section",
         "verdict": verdict,
         "counts": counts,
         "tensors": tensors,

@@ -38,7 +38,7 @@ views.tensors = (() => {
   const statistic = (name) => (tensor) => (tensor.statistics ? tensor.statistics[name] : undefined);
   const columns = [
     { name: "name", label: "name", value: (tensor) => tensor.name },
-    { name: "section", label: "section", value: (tensor) => tensor.section },
+    { name: "section", label: data.file.section, value: (tensor) => tensor.section },
     { name: "dtype", label: "dtype", value: (tensor) => tensor.dtype },
     { name: "encoding", label: "encoding", value: (tensor) => tensor.encoding },
     { name: "shape", label: "shape", value: (tensor) => tensor.shape,
