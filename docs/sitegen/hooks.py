@@ -16,11 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import generate
 
 from ckptspec.spec.rules import rules_of
-from sitegen.archive import publish_vectors
+from sitegen.beside import Beside
 from sitegen.case_pages import with_cases
 from sitegen.clauses import clause_anchor
 from sitegen.links import DOCS, rewritten
-from sitegen.matrices import publish_matrices
 from sitegen.pictures import pictures
 from sitegen.rule_pages import entry_of
 
@@ -85,8 +84,20 @@ def _pruned(items: list[Any], there: list[str], named: set[str]) -> list[Any]:
     return made
 
 
+_beside: list[Beside] = []
+
+
+def on_pre_build(**_: Any) -> None:
+    """Start to make what lies beside the pages."""
+    _beside.append(Beside())
+
+
 def on_post_build(*, config: MkDocsConfig) -> None:
-    """Put beside the pages what is no page of mkdocs: the golden files, their archive, the matrices."""
-    site = Path(config.site_dir)
-    publish_vectors(site)
-    publish_matrices(site)
+    """Put it there."""
+    _beside.pop().move_into(Path(config.site_dir))
+
+
+def on_build_error(**_: Any) -> None:
+    """Do not leave a process behind."""
+    while _beside:
+        _beside.pop().end()
