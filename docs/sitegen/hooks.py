@@ -19,6 +19,7 @@ from ckptspec.spec.rules import rules_of
 from sitegen.beside import Beside
 from sitegen.case_pages import with_cases
 from sitegen.clauses import clause_anchor
+from sitegen.downloads import EXPORTS_PAGE, downloads
 from sitegen.links import DOCS, rewritten
 from sitegen.pictures import pictures
 from sitegen.rule_pages import entry_of
@@ -43,7 +44,8 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
         return markdown
     made = generate.rendered(markdown, {"rules": _rules}, some=True)
     made = _PICTURE.sub(lambda match: pictures()[match["slug"]].inline(), made)
-    return rewritten(made, path, f"docs/{path}", not (DOCS / "index.md").is_file())
+    made = rewritten(made, path, f"docs/{path}", not (DOCS / "index.md").is_file())
+    return made + downloads() if path == EXPORTS_PAGE else made
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sitegen.case_pages import case_pages
 from sitegen.command_line import command_line
+from sitegen.downloads import export_files
 from sitegen.links import DOCS, ROOT, page_of, rewritten
 from sitegen.python_pages import python_pages
 from sitegen.rule_pages import INDEX, rules_index
@@ -32,6 +33,7 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
     yield from case_pages()
     yield from python_pages()
     yield from source_pages(start_is_readme)
+    yield from export_files()
 
 
 for path, content in generated():
