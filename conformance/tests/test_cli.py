@@ -345,7 +345,10 @@ def test_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vectors", "export", str(tmp_path / "v"), "--tag", "quantized"]) == 0
     assert (tmp_path / "v" / "oam" / "golden_q4_32.oam").read_bytes() == Path(vector("golden_q4_32")).read_bytes()
     assert (tmp_path / "v" / "document.schema.json").exists()
-    assert main(["vectors", "export"]) == 2
+    assert main(["vectors", "export", "--tag", "quantized", "--format", "oam", str(tmp_path / "w")]) == 0
+    with pytest.raises(SystemExit) as caught:
+        main(["vectors", "export"])
+    assert caught.value.code == 2
     assert main(["vectors", "list", "--rule", "OAM-NOPE"]) == 2
     assert main(["vectors", "list", "--tag", "nonsense"]) == 2
     assert "unknown tag 'nonsense'" in capsys.readouterr().err

@@ -165,13 +165,17 @@ _EXPORTS = (
 
 def _add_suite(verb: Adder, verb_given: str | None) -> None:
     made = verb("vectors", "suite:vectors", "List the golden files of the conformance suite, or export them.")
-    made.add_argument("action", choices=("list", "export"), help="print a table, or write files")
-    made.add_argument("directory", nargs="?", metavar="DIR", help="export: where to")
-    made.add_argument("--format", help="only this format")
-    made.add_argument("--rule", help="only cases of this rule")
-    made.add_argument("--tag", help="only cases with this tag")
-    made.add_argument("--verdict", choices=("valid", "invalid", "acceptable"), help="only cases of this verdict")
-    made.add_argument("--json", action="store_true", help="print JSON")
+    actions = made.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    for action, summary in (("list", "Print a table of the cases."), ("export", "Write the cases' files.")):
+        one = actions.add_parser(action, help=summary, description=summary, epilog=_EPILOG)
+        if action == "export":
+            one.add_argument("directory", metavar="DIR", help="where to")
+        one.add_argument("--format", help="only this format")
+        one.add_argument("--rule", help="only cases of this rule")
+        one.add_argument("--tag", help="only cases with this tag")
+        one.add_argument("--verdict", choices=("valid", "invalid", "acceptable"), help="only cases of this verdict")
+        if action == "list":
+            one.add_argument("--json", action="store_true", help="print JSON")
 
     made = verb("conform", "suite:conform", "Run the conformance suite against an implementation.")
     if verb_given in (None, "conform"):
