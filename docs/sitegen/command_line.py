@@ -55,9 +55,16 @@ _FIRST: Final = ("quantize", "convert")  # their examples make files for those o
 @cache
 def verbs_of() -> dict[str, tuple[str, argparse.ArgumentParser]]:
     """Return each verb with its summary and its parser."""
-    parser = cli.build_parser()
-    action = next(item for item in parser._actions if isinstance(item, argparse._SubParsersAction))
-    return {choice.dest: (str(choice.help), action.choices[choice.dest]) for choice in action._choices_actions}
+    return _choices(cli.build_parser())
+
+
+def _choices(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
+    """Return what a parser has parsers of their own for, each with its summary."""
+    made: dict[str, tuple[str, argparse.ArgumentParser]] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            made |= {item.dest: (str(item.help), action.choices[item.dest]) for item in action._choices_actions}
+    return made
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
@@ -69,7 +76,7 @@ def _usage(parser: argparse.ArgumentParser) -> str:
 def _arguments(parser: argparse.ArgumentParser) -> str:
     rows = []
     for action in parser._actions:
-        if isinstance(action, argparse._HelpAction):
+        if isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)):
             continue
         name = action.metavar or (action.dest if not action.option_strings else action.dest.upper())
         shown = str(name) if isinstance(name, str) else " ".join(name)
@@ -189,12 +196,20 @@ def command_line() -> str:
             "",
             _usage(inner),
             "",
-            _arguments(inner),
-            "",
+            *_usages(f"ckptspec {verb}", inner),
             literal(inner.epilog or parser.epilog or ""),
             *_shown(verb),
         ]
     return "\n".join(parts) + "\n"
+
+
+def _usages(command: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield what a parser takes, and what those take that it hands over to."""
+    inner = _choices(parser)
+    if not inner:
+        yield from (_arguments(parser), "")
+    for name, (summary, taken) in inner.items():
+        yield from (f"### {command} {name}", "", literal(summary), "", _usage(taken), "", _arguments(taken), "")
 
 
 def _statuses(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
