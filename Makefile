@@ -12,7 +12,7 @@ test: $(VENV)/.installed-dev docs
 	$(BIN)/ruff check spec reference conformance
 	$(BIN)/mypy
 	$(BIN)/python -m ckptspec.conformance.build --check
-	CKPTSPEC_SITE="$(abspath site)" $(BIN)/pytest -q
+	CKPTSPEC_SITE="$(abspath site)" $(BIN)/pytest -q -n auto
 
 # Builds the site of the documentation into site/; `python -m http.server -d site` shows it, search included.
 docs: $(VENV)/.installed-dev

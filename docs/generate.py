@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
 import inspect
 import json
 import re
@@ -342,8 +343,8 @@ def calls(module: str, *names: str) -> str:
     """Return how things of a module of ckptspec are called, each with the first paragraph of its documentation."""
     rows = []
     for name in names:
-        called: Any = ckptspec
-        for part in (*module.split("."), *name.split(".")):
+        called: Any = importlib.import_module(f"ckptspec.{module}")
+        for part in name.split("."):
             called = getattr(called, part)
         doc = " ".join((inspect.getdoc(called) or "").split("\n\n", 1)[0].split()).replace("``", "`")
         shown = f"{module.rpartition('.')[2]}.{name}" if "." not in name else name
@@ -351,9 +352,24 @@ def calls(module: str, *names: str) -> str:
     return table(("call", "what it does"), rows)
 
 
+class _Named:
+    """A default that is shown by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _default_shown(default: Any) -> Any:
+    named = isinstance(default, type) and default is not inspect.Parameter.empty
+    return _Named(default.__name__) if named else default
+
+
 def _parameters(called: Any) -> str:
     parameters = [
-        parameter.replace(annotation=inspect.Parameter.empty)
+        parameter.replace(annotation=inspect.Parameter.empty, default=_default_shown(parameter.default))
         for parameter in inspect.signature(called).parameters.values()
         if parameter.name != "self"
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import glob
 import json
 import os
@@ -618,6 +619,95 @@ def test_another_project_finds_the_defect_of_its_reader(project: Path) -> None:
 def test_another_project_passes_the_type_checker(project: Path) -> None:
     done = run(project, "mypy", "--cache-dir", "cache")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------- the page
+
+PAGE = ROOT / "docs" / "testing.md"
+FENCE = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# A reader that takes what the header says is the file, and does not look at what follows.
+MY_PROJECT = """
+import ckptspec
+
+class RefusedError(Exception):
+    pass
+
+def decode(data):
+    if data[:4] == b"OAM\\0":
+        data = data[:max(64, int.from_bytes(data[16:24], "little"))]
+    try:
+        return ckptspec.decode(data)
+    except ckptspec.FormatError as error:
+        raise RefusedError from error
+
+def encode(document):
+    try:
+        return ckptspec.encode(document)
+    except ckptspec.ArgumentError as error:
+        raise RefusedError from error
+"""
+CONFTEST = """
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("few", max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("few")
+"""
+
+
+@pytest.fixture(scope="module")
+def page() -> list[tuple[str, str]]:
+    if not PAGE.is_file():
+        pytest.skip("the documentation is not installed")
+    return [(match["language"], match["text"]) for match in FENCE.finditer(PAGE.read_text("utf-8"))]
+
+
+def test_examples_of_the_page_run(page: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    told: list[str] = []
+    ran = 0
+    for language, source in page:
+        if language == "python" and not source.startswith("# test_"):
+            exec(compile(source, "testing.md", "exec"), names)  # the documentation is ours
+            ran += 1
+        elif language == "pycon":
+            test = doctest.DocTestParser().get_doctest(source, names, "testing.md", "testing.md", 0)
+            ran += doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=told.append).attempted
+    assert not told, "".join(told)
+    assert ran == 5
+
+
+def test_tests_of_the_page_run(page: list[tuple[str, str]], tmp_path: Path) -> None:
+    (tmp_path / "my_project.py").write_text(MY_PROJECT)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    modules = [source for language, source in page if language == "python" and source.startswith("# test_")]
+    for source in modules:
+        (tmp_path / source.split()[1]).write_text(source)
+    done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_files or test_any or minimal")
+    assert done.returncode == 0, done.stdout
+    passed = re.search(r"^(\d+) passed, \d+ deselected", done.stdout, re.MULTILINE)
+    assert passed is not None, done.stdout
+    assert int(passed[1]) >= 7
+    ((command, shown),) = [source.split("\n", 1) for language, source in page if language == "console"]
+    done = run(tmp_path, *shlex.split(command.removeprefix("$ ")), "-p", "no:cacheprovider")
+    assert done.returncode == 1
+    lines = [r"(?:.*\n)*" if line == "..." else re.escape(line) + r"\n" for line in shown.splitlines()]
+    assert re.fullmatch("".join(lines), done.stdout), done.stdout
+
+
+def test_settings_of_the_page_are_right(page: list[tuple[str, str]]) -> None:
+    yaml = pytest.importorskip("yaml")
+    hook, workflow = (yaml.safe_load(source) for language, source in page if language == "yaml")
+    assert hook["repos"][0]["hooks"][0]["id"] in HOOKS.read_text("utf-8")
+    commands = [step["run"] for step in workflow["jobs"]["checkpoints"]["steps"] if "run" in step]
+    from ckptspec.cli import build_parser
+
+    for command in commands:
+        if "ckptspec " in command:
+            words = shlex.split(command.rpartition("ckptspec ")[2])
+            build_parser().parse_args([*words, "FILE"] if words == ["validate"] else words)
+    assert len(commands) == 4
 
 
 # ------------------------------------------------------------------------------------------------------------ the hooks

@@ -21,7 +21,7 @@ from .source import open_source
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from . import oam, ocannl, safetensors
+    from . import oam, ocannl, safetensors, testing
     from .findings import Finding, Report, Survivor
     from .oam import Model
     from .ocannl import Checkpoint
@@ -48,6 +48,7 @@ __all__ = [
     "ocannl",
     "safetensors",
     "save",
+    "testing",
     "validate",
 ]
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ _LATE = {
     "oam": "oam",
     "ocannl": "ocannl",
     "safetensors": "safetensors",
+    "testing": "testing",
     "TensorFile": "safetensors",
     "Finding": "findings",
     "Report": "findings",
