@@ -234,8 +234,8 @@ class _Values:
         offsets = (one.offset + job.start * scalar.size, other.offset + job.start * scalar.size)
         total = NONE
         for at, *raw in self._sides(offsets, job.number * scalar.size):
-            found = element_differences((raw[0], raw[1]), scalar, self.tolerance)
-            total = total.joined(found.moved(job.start + at // scalar.size))
+            start = job.start + at // scalar.size
+            total = element_differences((raw[0], raw[1]), scalar, self.tolerance, total, start)
         return total, False
 
     def _mixed(self, job: _Job) -> tuple[Difference, bool]:

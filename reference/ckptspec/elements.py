@@ -6,13 +6,17 @@ Floats are compared in binary64, which holds every value of every narrower type 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .spec.dtypes import ScalarType, numpy_type
+from .compiled import Compiled
+from .errors import ArgumentError
+from .spec.dtypes import OAM_DTYPES, ScalarType, numpy_type
 
 __all__ = ["NONE", "Difference", "Tolerance", "common_type", "differences", "element_differences", "values_of"]
 
@@ -24,6 +28,9 @@ _SINGLE: Final = {
     "f32": 0,
     "bf16": 16,
 }  # types that are the upper part of a binary32: by how many bits they are shorter
+_Measure: TypeAlias = Callable[..., tuple[int, int, int, int, int, int, float, float]]
+_LOADING_PAYS: Final = 1 << 29  # bytes of a side; numpy spends about a second on them, as loading compiled code may take
+_COMPILING_PAYS: Final = 1 << 32  # bytes of a side; numpy spends some seconds on them, as compiling takes
 _TINY: Final = np.finfo(np.float32).smallest_subnormal
 _UNSIGNED: Final = frozenset(("u8", "u16", "u32", "u64", "bool"))
 _SIGNED: Final = frozenset(("i8", "i16", "i32", "i64", "u8", "u16", "u32", "bool"))
@@ -159,8 +166,68 @@ _NUMPY: Final = {"f64": np.float64, "c128": np.complex128, "i64": np.int64, "u64
 # ---------------------------------------------------------------------------------------------------------- differences
 
 
-def element_differences(raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance) -> Difference:
-    """Compare stored elements of the same type, bit by bit and then by value."""
+def element_differences(
+    raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance, before: Difference = NONE, start: int = 0
+) -> Difference:
+    """Compare stored elements of the same type, bit by bit and then by value.
+
+    ``before`` is the difference of the elements before these, which are ``start``; return that of all together.
+    """
+    way = os.environ.get("CKPTSPEC_ELEMENTS", "")
+    if way not in ("", "numpy", "numba"):
+        raise ArgumentError(f"must be numpy or numba, not {way!r}", "CKPTSPEC_ELEMENTS")
+    choice = None if way == "numpy" else _compiled.get(scalar.name)
+    measure = None if choice is None else choice.engine(len(raw[0]), at_once=way == "numba")
+    if measure is not None:
+        return before.joined(_by(measure, scalar, raw, tolerance, before).moved(start))
+    return before.joined(_by_numpy(raw, scalar, tolerance).moved(start))
+
+
+def _by(
+    measure: _Measure, scalar: ScalarType, raw: tuple[Any, Any], tolerance: Tolerance, before: Difference
+) -> Difference:
+    """Compare by compiled code, which passes over differences that are not larger than those before."""
+    most = tuple(-1.0 if found is None else float(found) for found in (before.max_abs, before.max_rel))
+    bounds = (tolerance.atol, tolerance.rtol, tolerance.ulp) if tolerance else None
+    differing, outside, nan, first, largest, steps, gap, ratio = measure(scalar.name, raw, (most[0], most[1]), bounds)
+    if not differing:
+        return NONE
+    finite = differing > nan
+    return Difference(
+        differing=differing,
+        outside=outside if tolerance else differing,
+        nan=nan,
+        max_abs=gap if finite else None,
+        max_rel=ratio if finite else None,
+        max_ulp=int(steps) if finite else None,
+        first=first,
+        largest=largest if largest >= 0 else None,
+    )
+
+
+class _Compiled(Compiled["_Measure"]):
+    """The compiled code for a type, from the moment when it pays."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        names = f"_elements_numba._measure_{name}-", "comparison", "compares the elements"
+        super().__init__(*names, loading=_LOADING_PAYS, compiling=_COMPILING_PAYS)
+
+    def _checked(self) -> _Measure:
+        from ._elements_numba import measure
+
+        scalar, exact = OAM_DTYPES[self._name], Tolerance()
+        bits = np.arange(1 << 16, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # some are NaN, some are infinite
+        raw = bits.tobytes(), (bits ^ (bits >> np.uint64(60))).tobytes()
+        if _by(measure, scalar, raw, exact, NONE) != _by_numpy(raw, scalar, exact):
+            raise ArithmeticError("compiled code finds other differences")
+        return measure
+
+
+_compiled: Final = {name: _Compiled(name) for name in ("f32", "bf16", "f16", "f64")}
+
+
+def _by_numpy(raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance) -> Difference:
     width = _lane_size(scalar)
     lanes = scalar.size // width
     one, other = (np.frombuffer(part, f"<u{width}") for part in raw)
