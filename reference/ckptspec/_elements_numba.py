@@ -19,6 +19,7 @@ among their bits, which for positive ones have the same order, and which the com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -31,7 +32,7 @@ _Array: TypeAlias = Any  # one-dimensional; the compiler looks at the types itse
 _Pair: TypeAlias = tuple[_Array, _Array]
 _Masked: TypeAlias = tuple[_Pair, _Pair, _Pair]  # to write to, to read, and as values
 _Most: TypeAlias = tuple[float, float]
-_Measured: TypeAlias = tuple[int, int, int, int, int, int, float, float]
+_Measured: TypeAlias = tuple[int, int, int, int, int, Any, float, float]
 
 CHUNK: Final = 1024  # elements; their number has to fit 16 bits
 
@@ -187,10 +188,8 @@ def _values(
         ratio = max(ratio, relative)
         if top > gap:
             gap = top
-            if top > _ZERO:
-                place = _place(x, y, starts[1], top) - starts[1]
-            else:  # zeros of either sign
-                place = _first(p, q, starts[0]) - starts[0]
+            zeros = top == _ZERO  # of either sign
+            place = _first(p, q, starts[0]) - starts[0] if zeros else _place(x, y, starts[1], top) - starts[1]
     return place, gap, ratio
 
 
@@ -222,8 +221,8 @@ def _measure(
     """Measure elements. ``bits`` are what short floats are widened into, None for others.
 
     Return how many differ, are outside the bounds and have a NaN; the indices of the first that differ and of the
-    largest difference above ``most``, or -1; how many steps they are apart at most; and the largest difference, absolute
-    and relative, those before included.
+    largest difference above ``most``, or -1; how many steps they are apart at most; and the largest difference,
+    absolute and relative, those before included.
     """
     differing, outside, nan, first, largest = 0, 0, 0, -1, -1
     steps = _Wide(0)
@@ -283,7 +282,12 @@ def _measure_bf16(stored: _Pair, values: _Pair, masked: _Masked, bits: _Pair, mo
     return _measure(stored, values, masked, bits, False, *width, most, bounds, False)
 
 
-_MEASURES: Final = {"f32": _measure_f32, "f64": _measure_f64, "f16": _measure_f16, "bf16": _measure_bf16}
+_MEASURES: Final[dict[str, Callable[..., _Measured]]] = {
+    "f32": _measure_f32,
+    "f64": _measure_f64,
+    "f16": _measure_f16,
+    "bf16": _measure_bf16,
+}
 _WIDTHS: Final = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}  # bytes
 
 
