@@ -9,15 +9,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ckptspec
 from ckptspec import elements
-from ckptspec.elements import NONE, Difference, Tolerance
-from ckptspec.spec.dtypes import OAM_DTYPES
+from ckptspec.elements import NONE, Difference, Tolerance, element_differences
+from ckptspec.errors import ArgumentError
+from ckptspec.spec.dtypes import OAM_DTYPES, numpy_type
 
 Patch = pytest.MonkeyPatch
 Raw = tuple[bytes, bytes]
@@ -198,3 +201,115 @@ def test_plain_python(plain: Compare, made: tuple[str, Raw], tolerance: Toleranc
 @given(made=pairs(), tolerance=TOLERANCES)
 def test_compiled(compiled: Compare, made: tuple[str, Raw], tolerance: Tolerance) -> None:
     assert compiled(*made, tolerance) == defined(*made, tolerance)
+
+
+# ------------------------------------------------------------------------------------------------------- many elements
+
+
+def noisy(kind: str, number: int, *, odd: bool = False) -> Raw:
+    """Return elements that nearly all differ; some of them equal, and if asked for some not finite."""
+    random = np.random.default_rng(number)
+    dtype = numpy_type(OAM_DTYPES[kind])
+    one = random.standard_normal(number)
+    other = one + 1e-2 * random.standard_normal(number)
+    sides = [side.astype(np.float32).astype(dtype) for side in (one, other)]
+    if odd:
+        for side in sides:
+            side[random.integers(0, number, 1 + number // 64)] = math.nan
+            side[random.integers(0, number, 2)] = math.inf
+            side[random.integers(0, number, 1 + number // 64)] = 0.0
+    sides[1][number // 3] = sides[0][number // 3]
+    return sides[0].tobytes(), sides[1].tobytes()
+
+
+@pytest.mark.parametrize("odd", [False, True])
+@pytest.mark.parametrize("kind", FORMATS)
+class TestMany:
+    """Sizes around the chunks of compiled code."""
+
+    def check(self, compare: Compare, kind: str, odd: bool) -> None:
+        for number in (1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5):
+            raw = noisy(kind, number, odd=odd)
+            for tolerance in (Tolerance(), Tolerance(atol=1e-3, ulp=3), Tolerance(rtol=1.5)):
+                assert compare(kind, raw, tolerance) == defined(kind, raw, tolerance), number
+
+    def test_numpy(self, kind: str, odd: bool) -> None:
+        self.check(by_numpy, kind, odd)
+
+    def test_plain_python(self, plain: Compare, kind: str, odd: bool) -> None:
+        raw = noisy(kind, CHUNK + 7, odd=odd)
+        for tolerance in (Tolerance(), Tolerance(atol=1e-3, ulp=3)):
+            assert plain(kind, raw, tolerance) == defined(kind, raw, tolerance)
+
+    def test_compiled(self, compiled: Compare, kind: str, odd: bool) -> None:
+        self.check(compiled, kind, odd)
+
+
+def numpy_only(patch: Patch) -> None:
+    patch.setenv("CKPTSPEC_ELEMENTS", "numpy")
+
+
+def numba_only(patch: Patch) -> None:
+    pytest.importorskip("numba")
+    patch.setenv("CKPTSPEC_ELEMENTS", "numba")
+
+
+@pytest.mark.parametrize("choose", [numpy_only, numba_only])
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("tolerance", [Tolerance(), Tolerance(atol=1e-3)])
+def test_piece_by_piece(kind: str, choose: Callable[[Patch], None], tolerance: Tolerance, monkeypatch: Patch) -> None:
+    """What was found before may spare work, and does not change the result."""
+    choose(monkeypatch)
+    scalar = OAM_DTYPES[kind]
+    for raw in (noisy(kind, 300), noisy(kind, 300, odd=True), (noisy(kind, 300)[0], bytes(300 * scalar.size))):
+        for number in (1, 7, 100, 299):
+            total = NONE
+            for start in range(0, 300, number):
+                part = [memoryview(side)[start * scalar.size : (start + number) * scalar.size] for side in raw]
+                total = element_differences((part[0], part[1]), scalar, tolerance, total, start)
+            assert total == defined(kind, raw, tolerance)
+
+
+# ----------------------------------------------------------------------------------------------------------- the choice
+
+
+class TestChoice:
+    RAW = noisy("f32", 500)
+
+    @pytest.fixture
+    def fresh(self, monkeypatch: Patch) -> elements._Compiled:
+        choice = elements._Compiled("f32")
+        monkeypatch.setitem(elements._compiled, "f32", choice)
+        return choice
+
+    def found(self) -> Difference:
+        return element_differences(self.RAW, OAM_DTYPES["f32"], Tolerance())
+
+    def test_unknown_way(self, monkeypatch: Patch) -> None:
+        monkeypatch.setenv("CKPTSPEC_ELEMENTS", "fast")
+        with pytest.raises(ArgumentError, match="CKPTSPEC_ELEMENTS: must be numpy or numba, not 'fast'"):
+            self.found()
+
+    @pytest.mark.usefixtures("fresh")
+    def test_forced_without_numba_warns_once(self, monkeypatch: Patch) -> None:
+        monkeypatch.setitem(sys.modules, "ckptspec._elements_numba", None)
+        monkeypatch.delattr(ckptspec, "_elements_numba", raising=False)
+        monkeypatch.setenv("CKPTSPEC_ELEMENTS", "numba")
+        with pytest.warns(RuntimeWarning, match="no numba, so numpy compares the elements"):
+            assert self.found() == defined("f32", self.RAW, Tolerance())
+        assert self.found() == defined("f32", self.RAW, Tolerance())
+
+    def test_wrong_code_is_not_used(self, fresh: elements._Compiled, monkeypatch: Patch) -> None:
+        wrong = SimpleNamespace(measure=lambda *_: (1, 0, 0, 0, 0, 1, 1.0, 1.0))
+        monkeypatch.setitem(sys.modules, "ckptspec._elements_numba", wrong)
+        monkeypatch.setattr(ckptspec, "_elements_numba", wrong, raising=False)
+        with pytest.warns(RuntimeWarning, match="numba fails, so numpy compares the elements"):
+            assert fresh.engine(1 << 40, at_once=False) is None
+        assert self.found() == defined("f32", self.RAW, Tolerance())
+
+    def test_when_it_pays(self, fresh: elements._Compiled, monkeypatch: Patch) -> None:
+        measure = Mock()
+        monkeypatch.setattr(fresh, "_on_disk", lambda: True)
+        monkeypatch.setattr(fresh, "_load", lambda _: measure)
+        assert fresh.engine(elements._LOADING_PAYS - 1, at_once=False) is None
+        assert fresh.engine(1, at_once=False) is measure

@@ -32,6 +32,7 @@ _Array: TypeAlias = Any  # one-dimensional; the compiler looks at the types itse
 _Pair: TypeAlias = tuple[_Array, _Array]
 _Masked: TypeAlias = tuple[_Pair, _Pair, _Pair]  # to write to, to read, and as values
 _Most: TypeAlias = tuple[float, float]
+_Bounds: TypeAlias = tuple[float, float, np.uint64]
 _Measured: TypeAlias = tuple[int, int, int, int, int, Any, float, float]
 
 CHUNK: Final = 1024  # elements; their number has to fit 16 bits
@@ -140,7 +141,7 @@ def _largest(x: _Array, y: _Array, start: int, count: int) -> tuple[Any, Any]:
 
 @jit
 def _outside(
-    p: _Array, q: _Array, x: _Array, y: _Array, starts: tuple[int, int], count: int, magnitude: Any, bounds: Any
+    p: _Array, q: _Array, x: _Array, y: _Array, starts: tuple[int, int], count: int, magnitude: Any, bounds: _Bounds
 ) -> Any:
     """Return how many elements that differ are beyond the bounds: absolute, relative, in steps."""
     atol, rtol, ulp = bounds
@@ -215,7 +216,7 @@ def _measure(
     magnitude: Any,
     infinity: Any,
     most: _Most,
-    bounds: Any,
+    bounds: _Bounds,
     always: bool,
 ) -> _Measured:
     """Measure elements. ``bits`` are what short floats are widened into, None for others.
@@ -253,31 +254,33 @@ def _measure(
         place, gap, ratio = _values(p, q, x, y, starts, count, (gap, ratio), always)
         if place >= 0:
             largest = start + place
-        if bounds is not None and _beyond(x, y, starts[1], count, bounds[0], _MOST_BOUND):
+        if bounds[0] < _INFINITE and _beyond(x, y, starts[1], count, bounds[0], _MOST_BOUND):
             outside += _outside(p, q, x, y, starts, count, magnitude, bounds)
     return differing, outside, nan, first, largest, steps, gap, ratio
 
 
 @jit
-def _measure_f32(stored: _Pair, values: _Pair, masked: _Masked, bits: None, most: _Most, bounds: Any) -> _Measured:
+def _measure_f32(stored: _Pair, values: _Pair, masked: _Masked, bits: None, most: _Most, bounds: _Bounds) -> _Measured:
     width = _Word, _UnsignedWord, _SINGLE_MAGNITUDE, _SINGLE_INFINITY
     return _measure(stored, values, masked, bits, False, *width, most, bounds, False)
 
 
 @jit
-def _measure_f64(stored: _Pair, values: _Pair, masked: _Masked, bits: None, most: _Most, bounds: Any) -> _Measured:
+def _measure_f64(stored: _Pair, values: _Pair, masked: _Masked, bits: None, most: _Most, bounds: _Bounds) -> _Measured:
     width = _Long, _Wide, _DOUBLE_MAGNITUDE, _DOUBLE_INFINITY
     return _measure(stored, values, masked, bits, False, *width, most, bounds, True)
 
 
 @jit
-def _measure_f16(stored: _Pair, values: _Pair, masked: _Masked, bits: _Pair, most: _Most, bounds: Any) -> _Measured:
+def _measure_f16(stored: _Pair, values: _Pair, masked: _Masked, bits: _Pair, most: _Most, bounds: _Bounds) -> _Measured:
     width = _Half, _UnsignedHalf, _HALF_MAGNITUDE, _HALF_INFINITY
     return _measure(stored, values, masked, bits, True, *width, most, bounds, False)
 
 
 @jit
-def _measure_bf16(stored: _Pair, values: _Pair, masked: _Masked, bits: _Pair, most: _Most, bounds: Any) -> _Measured:
+def _measure_bf16(
+    stored: _Pair, values: _Pair, masked: _Masked, bits: _Pair, most: _Most, bounds: _Bounds
+) -> _Measured:
     width = _Half, _UnsignedHalf, _HALF_MAGNITUDE, _BFLOAT_INFINITY
     return _measure(stored, values, masked, bits, False, *width, most, bounds, False)
 
@@ -291,17 +294,17 @@ _MEASURES: Final[dict[str, Callable[..., _Measured]]] = {
 _WIDTHS: Final = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}  # bytes
 
 
-def measure(name: str, raw: tuple[Any, Any], most: _Most, bounds: tuple[float, float, int] | None) -> _Measured:
+def measure(name: str, raw: tuple[Any, Any], most: _Most, bounds: tuple[float, float, int]) -> _Measured:
     """Measure stored elements of a type. ``most`` and what is returned are those of ``_measure``.
 
     ``most`` is the largest difference before these elements, absolute and relative, -1 if there is none; ``bounds`` are
-    tolerances, absolute, relative and in steps, all of which an element has to exceed.
+    tolerances, absolute, relative and in steps, all of which an element has to exceed to be outside.
     """
     width = _WIDTHS[name]
     whole, real = np.dtype(f"<i{width}"), np.dtype(f"<f{width}")
     copies = _pair(np.empty((2, CHUNK), whole))
     stored, seen = _read_only(np.frombuffer(part, whole) for part in raw), _read_only(copies)
-    limits = None if bounds is None else (bounds[0], bounds[1], np.uint64(min(bounds[2], (1 << 64) - 1)))
+    limits = bounds[0], bounds[1], np.uint64(min(bounds[2], (1 << 64) - 1))
     if width > 2:
         values, bits = _pair([part.view(real) for part in stored]), None
         masked = copies, seen, _pair([part.view(real) for part in seen])
@@ -319,7 +322,7 @@ def _pair(parts: Any) -> _Pair:
 
 def _read_only(parts: Any) -> _Pair:
     """Return views that are aligned and read-only: functions are compiled for one set of types."""
-    views = [np.require(part, requirements="A").view() for part in parts]
+    views = [part.view() if part.flags.aligned else part.copy() for part in parts]
     for view in views:
         view.flags.writeable = False
     return _pair(views)

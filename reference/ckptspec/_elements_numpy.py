@@ -57,7 +57,7 @@ def largest_differences(one: Array, other: Array, name: str, most: tuple[float, 
         if not math.isfinite(largest) or (name == "f16" and sizes.max() >= _HALF_LIMIT):
             odd = np.flatnonzero(~(sizes < _LIMITS[name]))
             one, other, x, y = (_without(part, odd) for part in (one, other, x, y))
-            gaps[odd] = sizes[odd] = 0
+            gaps[odd], sizes[odd] = 0, 1
             largest = gaps.max()
         if not largest:
             return None

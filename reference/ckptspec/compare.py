@@ -24,8 +24,8 @@ from .spec.schema import OAM_QUANT_BLOCK
 
 __all__ = ["Comparison", "Pair", "compare"]
 
-_PIECE: Final = 1 << 20  # bytes of the wider side that one job compares
-_STRIDE: Final = 1 << 18  # bytes of a side that are in memory at a time
+_PIECE: Final = 1 << 22  # bytes of the wider side that one job compares
+_STRIDE: Final = 1 << 19  # bytes of a side that are in memory at a time
 _SMALL: Final = 1 << 22  # bytes below which threads do not pay
 _KEPT: Final = 1 << 24
 

@@ -187,7 +187,7 @@ def _by(
     measure: _Measure, scalar: ScalarType, raw: tuple[Any, Any], tolerance: Tolerance, before: Difference
 ) -> Difference:
     """Compare by compiled code, which passes over differences that are not larger than those before."""
-    bounds = (tolerance.atol, tolerance.rtol, tolerance.ulp) if tolerance else None
+    bounds = tolerance.atol if tolerance else math.inf, tolerance.rtol, tolerance.ulp  # infinite: nothing to count
     differing, outside, nan, first, largest, steps, gap, ratio = measure(scalar.name, raw, _most(before), bounds)
     if not differing:
         return NONE
