@@ -151,7 +151,11 @@ def _differing(directory: Path, name: str, size: int) -> Iterator[Row]:
 
         return work
 
-    tasks = {"read both": read, "compiled": compared("numba"), "numpy": compared("numpy")}
+    tasks: dict[str, Callable[[], object]] = {
+        "read both": read,
+        "compiled": compared("numba"),
+        "numpy": compared("numpy"),
+    }
     times = in_turns(tasks, runs=5)
     what = f"diff of {name} that differ everywhere"
     yield Row("containers", f"read the bytes of two other files of {name}", times["read both"], "from the page cache")
