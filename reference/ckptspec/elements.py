@@ -227,6 +227,7 @@ _compiled: Final = {name: _Compiled(name) for name in TYPES}
 
 
 def _by_numpy(raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance, before: Difference) -> Difference:
+    """Compare by numpy; maxima that are not larger than those before may be missing."""
     width = _lane_size(scalar)
     lanes = scalar.size // width
     one, other = (np.frombuffer(part, f"<u{width}") for part in raw)
@@ -251,13 +252,14 @@ def _by_numpy(raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance, be
 
 def _most(before: Difference) -> tuple[float, float]:
     """Return the largest difference so far, absolute and relative, as -1 if there is none."""
-    return tuple(-1.0 if found is None else float(found) for found in (before.max_abs, before.max_rel))  # type: ignore[return-value]
+    gap, ratio = before.max_abs, before.max_rel
+    return -1.0 if gap is None else float(gap), -1.0 if ratio is None else ratio
 
 
 def _together(found: Largest, number: int, first: int, odd: Difference) -> Difference:
     """Return what was found out about all elements that differ, those that are odd being measured apart."""
     gap, place = found.gap, found.place
-    if odd.max_abs is not None and (gap is None or (odd.max_abs, place) > (gap, odd.largest)):
+    if odd.max_abs is not None and (gap is None or (odd.max_abs, place) > (gap, odd.largest)):  # or as large, earlier
         gap, place = odd.max_abs, odd.largest
     return Difference(
         differing=number,
