@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ...compare import compare
 from ...contents import contents_of
 from ...digest import digest
 from ...source import FileSource
-from .files import arrays_of, big_model, model_file, safetensors_file
+from .files import TENSORS, arrays_of, big_model, model_file, safetensors_file
 from .timing import Row, forget_pages, in_turns
 
 __all__ = ["rows"]
@@ -28,6 +29,7 @@ def rows(directory: Path, sizes: dict[str, int]) -> Iterator[Row]:
     name = list(sizes)[-1]
     yield from _whole(directory, name, sizes[name])
     yield from _streaming(directory, name, sizes[name])
+    yield from _differing(directory, name, sizes[name])
 
 
 def _opening(directory: Path) -> Iterator[Row]:
@@ -93,12 +95,6 @@ def _whole(directory: Path, name: str, size: int) -> Iterator[Row]:
 def _streaming(directory: Path, name: str, size: int) -> Iterator[Row]:
     one, other = safetensors_file(directory, name, size), model_file(directory, name, size)
 
-    def read(*paths: Path) -> None:
-        for path in paths:
-            with FileSource(path) as source:
-                for _ in source.blocks(0, source.size, _BLOCK):
-                    pass
-
     def digested() -> None:
         with FileSource(one) as source:
             digest(contents_of(source))
@@ -108,17 +104,12 @@ def _streaming(directory: Path, name: str, size: int) -> Iterator[Row]:
             compare(contents_of(first), contents_of(second))
 
     tasks: dict[str, Callable[[], object]] = {
-        "read": lambda: read(one),
+        "read": lambda: _read(one),
         "digest": digested,
-        "read both": lambda: read(one, other),
+        "read both": lambda: _read(one, other),
         "diff": compared,
     }
-
-    def forget() -> None:
-        for path in (one, other):
-            forget_pages(path)
-
-    for place, before in (("page cache", lambda: None), ("disk", forget)):
+    for place, before in _places(one, other):
         times = in_turns(tasks, runs=5, before=before)
         note = f"from the {place}"
         yield Row("containers", f"read the bytes of {name}", times["read"], note)
@@ -127,3 +118,64 @@ def _streaming(directory: Path, name: str, size: int) -> Iterator[Row]:
         yield Row("containers", f"read the bytes of two files of {name}", times["read both"], note)
         ratio = times["read both"] / times["diff"]
         yield Row("containers", f"diff of equal {name}", times["diff"], note, ratio, "the speed of reading", ">=", 0.5)
+
+
+def _read(*paths: Path) -> None:
+    for path in paths:
+        with FileSource(path) as source:
+            for _ in source.blocks(0, source.size, _BLOCK):
+                pass
+
+
+def _places(*paths: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield where files are read from, and what to do before, so that they are."""
+
+    def forget() -> None:
+        for path in paths:
+            forget_pages(path)
+
+    yield "page cache", lambda: None
+    yield "disk", forget
+
+
+def _noisy_files(directory: Path, size: int) -> tuple[Path, Path]:
+    """Write two checkpoints of about ``size`` bytes whose elements are all a little different, as after some steps."""
+    random = np.random.default_rng(size)
+    base = random.standard_normal(max(1, size // TENSORS // 4), np.float32)
+    noise = np.float32(1e-3) * random.standard_normal(base.size, np.float32)
+    paths = directory / "before.safetensors", directory / "after.safetensors"
+    weights = {f"layer.{at}.weight": np.roll(base, at) for at in range(TENSORS)}
+    safetensors.save(paths[0], weights)
+    safetensors.save(paths[1], {name: weight + noise for name, weight in weights.items()})
+    return paths
+
+
+def _differing(directory: Path, name: str, size: int) -> Iterator[Row]:
+    paths = _noisy_files(directory, size)
+
+    def compared(way: str) -> Callable[[], None]:
+        def work() -> None:
+            os.environ["CKPTSPEC_ELEMENTS"] = way
+            try:
+                with FileSource(paths[0]) as first, FileSource(paths[1]) as second:
+                    compare(contents_of(first), contents_of(second))
+            finally:
+                del os.environ["CKPTSPEC_ELEMENTS"]
+
+        return work
+
+    tasks: dict[str, Callable[[], object]] = {
+        "read both": lambda: _read(*paths),
+        "compiled": compared("numba"),
+        "numpy": compared("numpy"),
+    }
+    for place, before in _places(*paths):
+        times = in_turns(tasks, runs=5, before=before)
+        note = f"from the {place}"
+        yield Row("containers", f"read the bytes of two other files of {name}", times["read both"], note)
+        for way in ("compiled", "numpy"):
+            what = f"diff of {name} that differ everywhere"
+            ratio = times["read both"] / times[way]
+            yield Row("containers", what, times[way], f"{way}, {note}", ratio, "the speed of reading", ">=", 0.5)
+    for path in paths:
+        path.unlink()

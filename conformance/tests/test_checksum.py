@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ckptspec
-from ckptspec import _fnv_numpy, checksum
+from ckptspec import _fnv_numpy, checksum, compiled
 from ckptspec.checksum import (
     FNV_OFFSET_BASIS,
     FNV_PRIME,
@@ -442,7 +442,7 @@ class TestChoice:
         load.assert_called_once_with(False)
 
     def test_code_on_disk_is_noticed(self, fresh: Choice, monkeypatch: Patch, tmp_path: Path) -> None:
-        monkeypatch.setattr(checksum, "__file__", str(tmp_path / "package" / "checksum.py"))
+        monkeypatch.setattr(compiled, "__file__", str(tmp_path / "package" / "compiled.py"))
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
         assert not fresh._on_disk()
         folder = tmp_path / "cache" / "ckptspec_0123"

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._fnv_numpy import BEFORE, EVERY_BYTE, MODULUS, ROWS, Bytes, Words, powers
+from .compiled import jit
 from .spec.schema import FNV_PRIME
 
 __all__ = ["BLOCK", "GRAIN", "Hasher"]
@@ -54,15 +55,6 @@ _PREFIX, _CARRIED, _U, _C, _Y1, _Y2, _Y3 = (U(row * _WIDTH) for row in range(8, 
 _WORKSPACE: Final = 15 * _WIDTH
 
 
-def _jit(function: _Function) -> _Function:
-    """Compile at the first call; keep the code on disk for the next process, where there is a place for it."""
-    options: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
-    try:
-        return cast(_Function, numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # nowhere to write
-        return cast(_Function, numba.njit(**options)(function))
-
-
 def _inline(function: _Function) -> _Function:
     return cast(_Function, numba.njit(inline="always")(function))
 
@@ -81,7 +73,7 @@ def _running(word: U) -> U:
     return word ^ (word << _32)
 
 
-@_jit
+@jit
 def _split(source: Words, at: int, ws: Words) -> None:
     """Load a block into the planes: bit k of byte t of row r becomes bit r of byte t of plane k."""
     for i in range(8 * _WIDTH):
@@ -106,7 +98,7 @@ def _split(source: Words, at: int, ws: Words) -> None:
         ws[w + U(4) * _N], ws[w + U(5) * _N], ws[w + U(6) * _N], ws[w + U(7) * _N] = e, f, g, h
 
 
-@_jit
+@jit
 def _carry(ws: Words) -> U:
     """Note for every word of the plane what all words before it flip; return what all flip, a byte of eight rows."""
     total = U(0)
@@ -143,7 +135,7 @@ def _next_c(c: U, y: U, older: U) -> U:
     return ((older ^ c) & (y ^ older)) ^ older
 
 
-@_jit
+@jit
 def _solve(ws: Words, low: U) -> U:
     """Turn the planes of b into the planes of x = l ^ b, begun with low byte ``low``; return the low byte after.
 
@@ -196,7 +188,7 @@ def _solve(ws: Words, low: U) -> U:
     return _solve_upper(ws, low, after)
 
 
-@_jit
+@jit
 def _solve_upper(ws: Words, low: U, after: U) -> U:
     """Go on with planes 4 to 7."""
     total = _carry(ws)
@@ -241,7 +233,7 @@ def _solve_upper(ws: Words, low: U, after: U) -> U:
     return after
 
 
-@_jit
+@jit
 def _join(ws: Words) -> None:
     """Turn the planes back into bytes, in place: the exchanges of ``_split`` in reverse order."""
     for i in range(_WIDTH):
@@ -340,7 +332,7 @@ def _row_sum_typed(typing: Any, x: Any, x_at: Any, b: Any, b_at: Any, digits: An
 _row_sum = cast("Callable[[Bytes, U, Bytes, U, _Digits], U]", extending.intrinsic(_row_sum_typed))
 
 
-@_jit
+@jit
 def _fold(x: Bytes, b: Bytes, at: int, digits: _Digits, state: U) -> U:
     """Return the state after a block that begins in ``state``; its x stands in front of the workspace ``x``."""
     total = U(0)
@@ -350,7 +342,7 @@ def _fold(x: Bytes, b: Bytes, at: int, digits: _Digits, state: U) -> U:
     return state * _BLOCK_POWER + total
 
 
-@_jit
+@jit
 def _solve_blocks(words: Words, ws: Words, planes: Words, low: U) -> U:
     """First pass over whole blocks: fill ``planes``, as long as ``words``; return the low byte after them."""
     size = 8 * _WIDTH
@@ -362,7 +354,7 @@ def _solve_blocks(words: Words, ws: Words, planes: Words, low: U) -> U:
     return low
 
 
-@_jit
+@jit
 def _fold_blocks(b: Bytes, ws: Words, x: Bytes, planes: Words, digits: _Digits, state: U) -> U:
     """Second pass over whole blocks, whose solved planes are given; ``x`` is the workspace ``ws`` seen as bytes."""
     size = 8 * _WIDTH
@@ -374,7 +366,7 @@ def _fold_blocks(b: Bytes, ws: Words, x: Bytes, planes: Words, digits: _Digits, 
     return state
 
 
-@_jit
+@jit
 def _hash_blocks(words: Words, b: Bytes, ws: Words, x: Bytes, digits: _Digits, state: U) -> U:
     """Both passes, block by block: nothing leaves the innermost cache."""
     size = 8 * _WIDTH

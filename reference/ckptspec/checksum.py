@@ -32,13 +32,9 @@ sums of the differences of the two chains, so one cumulative sum and one compari
 that is innocent passes with probability 2^-56. This is ``locate_single_byte_error``.
 
 Which code runs. Below ``_SERIAL_LIMIT`` bytes, the loop. Else numpy: about half as fast as the loop in C, on one
-thread. Where numba is installed, the same method compiled: about three times as fast as the loop in C, on one thread.
-Importing and compiling that takes seconds, once on a machine (numba keeps the code on disk), so it is used only after
-this process has hashed so much with numpy that it would have paid from the start: ``_COMPILING_PAYS`` bytes, or
-``_LOADING_PAYS`` if compiled code is on disk; who knows that so much is to come says so with ``prepare``. So it never
-makes a first run slower by more than the time it takes to compile. The logger ``ckptspec.checksum`` warns when it
-compiles. If numba is there and does not work, one RuntimeWarning says so, and numpy goes on. The environment variable
-CKPTSPEC_CHECKSUM (serial, numpy or numba) forces one way.
+thread. Where numba is installed, the same method compiled, from the moment when it pays (see ``compiled``): about three
+times as fast as the loop in C, on one thread. Who knows that so much is to come says so with ``prepare``. The
+environment variable CKPTSPEC_CHECKSUM (serial, numpy or numba) forces one way.
 
 Threads. One thread runs ahead and finds the low bytes of block after block, another sums up behind it. The first part
 is half of the work or a little more: a second thread brings at most a factor of two, and a third hardly anything.
@@ -48,9 +44,7 @@ from __future__ import annotations
 
 import operator
 import os
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -61,6 +55,7 @@ import numpy as np
 
 from . import _fnv_numpy
 from ._fnv_numpy import MODULUS, Bytes, Engine, Passes, Words
+from .compiled import Compiled
 from .errors import ArgumentError
 from .spec.schema import FNV_OFFSET_BASIS, FNV_PRIME
 
@@ -356,75 +351,23 @@ def _stretches(flat: Bytes) -> Iterator[tuple[Engine, int, int]]:
                 position += size
 
 
-class _Compiled:
+class _Compiled(Compiled[Engine]):
     """The engine that numba compiles, from the moment when it pays."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._engine: Engine | None = None
-        self._failed = False
-        self._hashed = 0
-        self._pays: int | None = None
+        names = "_fnv_numba.", "checksum", "computes the checksums"
+        super().__init__(*names, loading=_LOADING_PAYS, compiling=_COMPILING_PAYS)
 
-    def announce(self, size: int) -> None:
-        """Count bytes before they come."""
-        self._hashed = max(self._hashed, size)
+    def _checked(self) -> Engine:
+        from . import _fnv_numba as engine
 
-    def engine(self, size: int, *, at_once: bool) -> Engine | None:
-        """Return the compiled engine for another ``size`` bytes, or None if it is too early or does not work."""
-        if self._engine is not None or self._failed:
-            return self._engine
-        self._hashed += size
-        if not at_once:
-            if self._hashed < _LOADING_PAYS:
-                return None
-            if self._pays is None:
-                self._pays = _LOADING_PAYS if self._on_disk() else _COMPILING_PAYS
-            if self._hashed < self._pays:
-                return None
-        if not self._lock.acquire(blocking=at_once):  # another thread is at it; numpy does for this one
-            return None
-        try:
-            self._engine = self._load(at_once)
-            self._failed = self._engine is None
-        finally:
-            self._lock.release()
-        return self._engine
-
-    def _on_disk(self) -> bool:
-        """Tell whether numba seems to have kept compiled code at one of the places where it does."""
-        from pathlib import Path
-
-        caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        chosen = os.environ.get("NUMBA_CACHE_DIR") or os.path.join(caches, "numba")
-        folders = [Path(__file__).parent / "__pycache__", *Path(chosen).glob("*")]
-        return any(any(folder.glob("_fnv_numba.*.nbi")) for folder in folders)
-
-    def _load(self, wanted: bool) -> Engine | None:
-        """Import and compile, and compare with the other engine; whatever goes wrong here must not stop a hash."""
-        try:
-            if sys.byteorder != "little":
-                raise ImportError("the compiled checksum is for little-endian processors")
-            if not self._on_disk():
-                import logging  # late, as is pathlib: nearly no program comes here
-
-                logging.getLogger(__name__).warning("compiling the faster checksum, once on this machine")
-            from . import _fnv_numba as engine
-
-            block = np.arange(engine.GRAIN // _WORD, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-            ours, theirs = engine.Hasher(block.nbytes), _fnv_numpy.Hasher(block.nbytes)
-            expected = theirs.hash(block, 0xA5)
-            ours.begin(block)
-            results = ours.hash(block, 0xA5), ours.solve(block, 0xA5), ours.finish(block, 0xA5)
-            if results != (expected, expected & 0xFF, expected):
-                raise ArithmeticError("compiled code computes another hash")
-        except ImportError as error:
-            if wanted:
-                warnings.warn(f"no numba, so numpy computes the checksums ({error})", RuntimeWarning, stacklevel=2)
-            return None
-        except Exception as error:
-            warnings.warn(f"numba fails, so numpy computes the checksums ({error})", RuntimeWarning, stacklevel=2)
-            return None
+        block = np.arange(engine.GRAIN // _WORD, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        ours, theirs = engine.Hasher(block.nbytes), _fnv_numpy.Hasher(block.nbytes)
+        expected = theirs.hash(block, 0xA5)
+        ours.begin(block)
+        results = ours.hash(block, 0xA5), ours.solve(block, 0xA5), ours.finish(block, 0xA5)
+        if results != (expected, expected & 0xFF, expected):
+            raise ArithmeticError("compiled code computes another hash")
         return engine
 
 

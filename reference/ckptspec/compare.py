@@ -24,8 +24,8 @@ from .spec.schema import OAM_QUANT_BLOCK
 
 __all__ = ["Comparison", "Pair", "compare"]
 
-_PIECE: Final = 1 << 20  # bytes of the wider side that one job compares
-_STRIDE: Final = 1 << 18  # bytes of a side that are in memory at a time
+_PIECE: Final = 1 << 22  # bytes of the wider side that one job compares
+_STRIDE: Final = 1 << 19  # bytes of a side that are in memory at a time
 _SMALL: Final = 1 << 22  # bytes below which threads do not pay
 _KEPT: Final = 1 << 24
 
@@ -234,8 +234,8 @@ class _Values:
         offsets = (one.offset + job.start * scalar.size, other.offset + job.start * scalar.size)
         total = NONE
         for at, *raw in self._sides(offsets, job.number * scalar.size):
-            found = element_differences((raw[0], raw[1]), scalar, self.tolerance)
-            total = total.joined(found.moved(job.start + at // scalar.size))
+            start = job.start + at // scalar.size
+            total = element_differences((raw[0], raw[1]), scalar, self.tolerance, total, start)
         return total, False
 
     def _mixed(self, job: _Job) -> tuple[Difference, bool]:

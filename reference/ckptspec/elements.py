@@ -6,13 +6,18 @@ Floats are compared in binary64, which holds every value of every narrower type 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .spec.dtypes import ScalarType, numpy_type
+from ._elements_numpy import TYPES, Largest, largest_differences
+from .compiled import Compiled
+from .errors import ArgumentError
+from .spec.dtypes import OAM_DTYPES, ScalarType, numpy_type
 
 __all__ = ["NONE", "Difference", "Tolerance", "common_type", "differences", "element_differences", "values_of"]
 
@@ -20,11 +25,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _EXACT: Final = frozenset(("f32", "bf16", "f16", "f64", "i8", "i16", "i32", "u8", "u16", "u32", "bool"))
 _COMPLEX: Final = frozenset(("c64", "c128"))
-_SINGLE: Final = {
-    "f32": 0,
-    "bf16": 16,
-}  # types that are the upper part of a binary32: by how many bits they are shorter
-_TINY: Final = np.finfo(np.float32).smallest_subnormal
+_MANY: Final = 16  # from one in so many on, it is faster to look at all elements than to pick those that differ
+_Measure: TypeAlias = Callable[..., tuple[int, int, int, int, int, Any, float, float]]
+_LOADING_PAYS: Final = (
+    1 << 29
+)  # bytes of a side; numpy spends about a second on them, as loading compiled code may take
+_COMPILING_PAYS: Final = 1 << 32  # bytes of a side; numpy spends some seconds on them, as compiling takes
 _UNSIGNED: Final = frozenset(("u8", "u16", "u32", "u64", "bool"))
 _SIGNED: Final = frozenset(("i8", "i16", "i32", "i64", "u8", "u16", "u32", "bool"))
 
@@ -103,6 +109,7 @@ def _larger(one: Any, other: Any) -> Any:
 
 
 NONE: Final = Difference()
+EXACT: Final = Tolerance()
 
 
 # --------------------------------------------------------------------------------------------------------------- values
@@ -159,8 +166,68 @@ _NUMPY: Final = {"f64": np.float64, "c128": np.complex128, "i64": np.int64, "u64
 # ---------------------------------------------------------------------------------------------------------- differences
 
 
-def element_differences(raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance) -> Difference:
-    """Compare stored elements of the same type, bit by bit and then by value."""
+def element_differences(
+    raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance, before: Difference = NONE, start: int = 0
+) -> Difference:
+    """Compare stored elements of the same type, bit by bit and then by value.
+
+    ``before`` is the difference of the elements before these, which are ``start``; return that of all together.
+    """
+    way = os.environ.get("CKPTSPEC_ELEMENTS", "")
+    if way not in ("", "numpy", "numba"):
+        raise ArgumentError(f"must be numpy or numba, not {way!r}", "CKPTSPEC_ELEMENTS")
+    choice = None if way == "numpy" else _compiled.get(scalar.name)
+    measure = None if choice is None else choice.engine(len(raw[0]), at_once=way == "numba")
+    if measure is not None:
+        return before.joined(_by(measure, scalar, raw, tolerance, before).moved(start))
+    return before.joined(_by_numpy(raw, scalar, tolerance, before).moved(start))
+
+
+def _by(
+    measure: _Measure, scalar: ScalarType, raw: tuple[Any, Any], tolerance: Tolerance, before: Difference
+) -> Difference:
+    """Compare by compiled code, which passes over differences that are not larger than those before."""
+    bounds = tolerance.atol if tolerance else math.inf, tolerance.rtol, tolerance.ulp  # infinite: nothing to count
+    differing, outside, nan, first, largest, steps, gap, ratio = measure(scalar.name, raw, _most(before), bounds)
+    if not differing:
+        return NONE
+    finite = differing > nan
+    return Difference(
+        differing=differing,
+        outside=outside if tolerance else differing,
+        nan=nan,
+        max_abs=gap if finite else None,
+        max_rel=ratio if finite else None,
+        max_ulp=int(steps) if finite else None,
+        first=first,
+        largest=largest if largest >= 0 else None,
+    )
+
+
+class _Compiled(Compiled["_Measure"]):
+    """The compiled code for a type, from the moment when it pays."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        names = f"_elements_numba._measure_{name}-", "comparison", "compares the elements"
+        super().__init__(*names, loading=_LOADING_PAYS, compiling=_COMPILING_PAYS)
+
+    def _checked(self) -> _Measure:
+        from ._elements_numba import measure
+
+        scalar = OAM_DTYPES[self._name]
+        bits = np.arange(1 << 16, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # some are NaN, some are infinite
+        raw = bits.tobytes(), (bits ^ (bits >> np.uint64(60))).tobytes()
+        if _by(measure, scalar, raw, EXACT, NONE) != _by_numpy(raw, scalar, EXACT, NONE):
+            raise ArithmeticError("compiled code finds other differences")
+        return measure
+
+
+_compiled: Final = {name: _Compiled(name) for name in TYPES}
+
+
+def _by_numpy(raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tolerance, before: Difference) -> Difference:
+    """Compare by numpy; maxima that are not larger than those before may be missing."""
     width = _lane_size(scalar)
     lanes = scalar.size // width
     one, other = (np.frombuffer(part, f"<u{width}") for part in raw)
@@ -171,14 +238,48 @@ def element_differences(raw: tuple[Any, Any], scalar: ScalarType, tolerance: Tol
     number = int(np.count_nonzero(unequal))
     if not number:
         return NONE
-    if scalar.name in _SINGLE and 4 * number >= unequal.size:
-        found = _measured_singles(one, other, scalar)
-        within = found is not None and tolerance.holds(found)
-        if found is not None and (within or not tolerance):
-            return replace(found, differing=number, outside=0 if within else number, first=int(np.argmax(unequal)))
-    places = None if number == unequal.size else np.flatnonzero(unequal)
+    if scalar.name in TYPES and _MANY * number >= unequal.size:
+        most = _most(NONE if tolerance else before)
+        found = largest_differences(one, other, scalar.name, most)
+        if found is not None:
+            places = found.odd[unequal[found.odd]]
+            total = _together(found, number, int(np.argmax(unequal)), _picked(one, other, places, scalar))
+            within = tolerance.holds(total)
+            if within or not tolerance:
+                return replace(total, outside=0 if within else number)
+    return _picked(one, other, None if number == unequal.size else np.flatnonzero(unequal), scalar, tolerance)
+
+
+def _most(before: Difference) -> tuple[float, float]:
+    """Return the largest difference so far, absolute and relative, as -1 if there is none."""
+    gap, ratio = before.max_abs, before.max_rel
+    return -1.0 if gap is None else float(gap), -1.0 if ratio is None else ratio
+
+
+def _together(found: Largest, number: int, first: int, odd: Difference) -> Difference:
+    """Return what was found out about all elements that differ, those that are odd being measured apart."""
+    gap, place = found.gap, found.place
+    if odd.max_abs is not None and (gap is None or (odd.max_abs, place) > (gap, odd.largest)):  # or as large, earlier
+        gap, place = odd.max_abs, odd.largest
+    return Difference(
+        differing=number,
+        nan=odd.nan,
+        max_abs=gap,
+        max_rel=_larger(found.ratio, odd.max_rel),
+        max_ulp=_larger(found.steps, odd.max_ulp),
+        first=first,
+        largest=place,
+    )
+
+
+def _picked(
+    one: Array, other: Array, places: Array | None, scalar: ScalarType, tolerance: Tolerance = EXACT
+) -> Difference:
+    """Measure the elements with these indices, all of which differ; None means all that there are."""
     if places is not None:
         one, other = one[places], other[places]
+    if not len(one):
+        return NONE
     values = [values_of(part, scalar) for part in (one, other)]
     if scalar.lanes > 1:
         values = [part.reshape(-1, scalar.lanes) for part in values]
@@ -228,7 +329,7 @@ def _measured(one: Array, other: Array, ulps: Array | None, places: Array | None
     if tolerance:
         beyond = (gaps > tolerance.atol) & (ratios > tolerance.rtol)
         if ulps is not None:
-            beyond &= ulps > np.uint64(tolerance.ulp)
+            beyond &= ulps > np.uint64(min(tolerance.ulp, (1 << 64) - 1))
         outside = int(np.count_nonzero(beyond))
     return Difference(
         differing=number,
@@ -240,62 +341,6 @@ def _measured(one: Array, other: Array, ulps: Array | None, places: Array | None
         first=first,
         largest=at if places is None else int(places[at]),
     )
-
-
-def _measured_singles(one: Array, other: Array, scalar: ScalarType) -> Difference | None:
-    """Measure elements most of which differ in binary32, and the largest differences once more in binary64.
-
-    Elements that do not differ do not matter here. None if this cannot be done: some are not finite, a ratio is too
-    small for binary32, or only signs of zeros differ.
-    """
-    short = _SINGLE[scalar.name]
-    if short:
-        one, other = (part.astype(np.uint32) << short for part in (one, other))
-    x, y = one.view(np.float32), other.view(np.float32)
-    with np.errstate(all="ignore"):
-        gaps = x - y
-        np.abs(gaps, out=gaps)
-        largest = gaps.max()
-        if not np.isfinite(largest) or not largest:  # if only zeros differ, the largest gap is everywhere
-            return None
-        ratios, rest = np.abs(x), np.abs(y)
-        np.maximum(ratios, rest, out=ratios)
-        np.maximum(ratios, _TINY, out=ratios)
-        np.divide(gaps, ratios, out=ratios)
-        top = ratios.max()
-        if top < 1e-30:
-            return None
-        # Rounding is monotonic, so that the largest gap is among those that are the largest as binary32. A ratio was
-        # rounded twice, by less than one part in 2^22 together.
-        ties = np.flatnonzero(gaps == largest)
-        exact, _ = _exact(x, y, ties)
-        near = np.flatnonzero(ratios >= top * np.float32(1 - 2.0**-20))
-        ratio = float(_exact(x, y, near)[1].max())
-    at = int(np.argmax(exact))
-    return Difference(
-        max_abs=float(exact[at]), max_rel=ratio, max_ulp=_single_ulps(one, other) >> short, largest=int(ties[at])
-    )
-
-
-def _exact(x: Array, y: Array, places: Array) -> tuple[Array, Array]:
-    """Return the differences of some elements, absolute and relative, in binary64."""
-    if places.size < x.size:
-        x, y = x[places], y[places]
-    x, y = x.astype(np.float64), y.astype(np.float64)
-    gaps = np.abs(x - y)
-    return gaps, gaps / np.maximum(np.maximum(np.abs(x), np.abs(y)), _TINY)
-
-
-def _single_ulps(one: Array, other: Array) -> int:
-    """Return how many binary32 values elements are apart at most; none is a NaN."""
-    p, q = one.view(np.int32), other.view(np.int32)
-    apart = p - q  # cannot wrap where the signs are the same
-    crossing = np.flatnonzero((p ^ q) < 0)
-    most = 0
-    if crossing.size:
-        apart[crossing] = 0
-        most = int(((one[crossing] & 0x7FFFFFFF) + (other[crossing] & 0x7FFFFFFF)).max())
-    return max(most, int(apart.max()), -int(apart.min()))
 
 
 def _distance(one: Array, other: Array) -> Array:
