@@ -12,7 +12,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["MANIFEST", "PROTOCOL_VERSION", "SUITE_VERSION", "VECTORS", "Case", "Suite", "load_suite"]
+__all__ = [
+    "ANY_FORMAT",
+    "DECODE",
+    "ENCODE",
+    "MANIFEST",
+    "PROTOCOL_VERSION",
+    "SUITE_VERSION",
+    "VECTORS",
+    "Case",
+    "Suite",
+    "load_suite",
+]
 
 SUITE_VERSION: Final = "1.0"  # changes with every change of a verdict, a document or the set of cases
 PROTOCOL_VERSION: Final = "1"
@@ -23,6 +34,7 @@ MANIFEST: Final = _HERE / "manifest.json"
 
 VERDICTS: Final = ("valid", "invalid", "acceptable")
 LEVELS: Final = ("must", "should")
+ANY_FORMAT: Final = "any"  # cases that go along with every format
 DECODE: Final = "decode"
 ENCODE: Final = "encode"
 
@@ -76,7 +88,7 @@ class Case:
         """What the case tests: decoders read all files, encoders write all documents and those of the valid files."""
         if self.kind == "document":
             return (ENCODE,)
-        return (DECODE, ENCODE) if self.verdict == "valid" and self.format != "any" else (DECODE,)
+        return (DECODE, ENCODE) if self.verdict == "valid" and self.format != ANY_FORMAT else (DECODE,)
 
     @property
     def path(self) -> Path:

@@ -22,10 +22,10 @@ from ..errors import ArgumentError
 from ..text import printable, shorten
 from .adapters import Adapter, AdapterError, Answer, BatchDecoder, CommandDecoder, CommandEncoder, Task
 from .answers import ACCEPTED
-from .catalogue import VECTORS, Case, Suite
-from .judging import ANY_FORMAT, Test
+from .catalogue import ANY_FORMAT, DECODE, ENCODE, VECTORS, Case, Suite
+from .judging import Test
 from .matrix import EXCHANGE, WRITES, Column, Matrix, Row
-from .outcome_report import DECODE, ENCODE, PASS, PASSED, SKIPPED, Result, RunResult, SmokeFailure
+from .outcome_report import PASS, PASSED, SKIPPED, Result, RunResult, SmokeFailure
 from .run_arguments import implementation_name
 from .runner import REFERENCE, Options, Runner, reference_decoder, reference_encoder
 

@@ -11,12 +11,10 @@ from ..neutral import dump_json, parse_json
 from ..source import BufferSource
 from ..text import count
 from .answers import ACCEPTED, REJECTED, Answer
-from .catalogue import Case, Suite
+from .catalogue import DECODE, ENCODE, Case, Suite
 from .differences import Difference, first_difference
 from .outcome_report import (
     ACCEPTED_INVALID,
-    DECODE,
-    ENCODE,
     FAILED,
     INVALID_FILE,
     MISBEHAVIOUR,
@@ -30,7 +28,6 @@ from .outcome_report import (
 )
 
 __all__ = [
-    "ANY_FORMAT",
     "Judgement",
     "Test",
     "is_error",
@@ -42,7 +39,6 @@ __all__ = [
     "what_is_at",
 ]
 
-ANY_FORMAT: Final = "any"  # cases that go along with every format
 
 # An encoder writes the version that the document gives, so this finding is no fault of its own. That the version is
 # really the document's shows when the file is decoded.
@@ -66,13 +62,13 @@ class Test:
 
 def suite_tests(suite: Suite) -> list[Test]:
     """Return all tests of a suite: decoders get all files, encoders all documents and those of the valid files."""
-    decode = [Test(direction=DECODE, case=case) for case in suite.cases if case.kind == "file"]
-    encode = [
-        Test(direction=ENCODE, case=case)
+    both = (DECODE, ENCODE)
+    return [
+        Test(direction=direction, case=case)
+        for direction in both
         for case in suite.cases
-        if case.kind == "document" or (case.verdict == "valid" and case.format != ANY_FORMAT)
+        if direction in case.directions
     ]
-    return decode + encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,20 +18,9 @@ from typing import Any, Final
 from ..errors import ArgumentError
 from ..terminal import columns as aligned
 from ..text import count, shorten
-from .catalogue import Case, Suite
-from .judging import ANY_FORMAT, suite_tests
-from .outcome_report import (
-    ENCODE,
-    MISBEHAVIOUR,
-    OUTCOMES,
-    PASS,
-    PASSED,
-    SKIPPED,
-    STATUSES,
-    Result,
-    RunResult,
-    SmokeFailure,
-)
+from .catalogue import ANY_FORMAT, ENCODE, Case, Suite
+from .judging import suite_tests
+from .outcome_report import MISBEHAVIOUR, OUTCOMES, PASS, PASSED, SKIPPED, STATUSES, Result, RunResult, SmokeFailure
 
 __all__ = [
     "EXCHANGE",

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ..spec.rules import CANONICAL, NOTE, REJECT, RULES
 from ..text import count
-from .catalogue import Case
+from .catalogue import DECODE, ENCODE, Case
 from .differences import Difference
 
 __all__ = [
@@ -31,8 +31,6 @@ __all__ = [
     "render_text",
 ]
 
-DECODE: Final = "decode"
-ENCODE: Final = "encode"
 
 PASS: Final = "pass"  # noqa: S105
 WRONG_DOCUMENT: Final = "wrong-document"

@@ -41,9 +41,8 @@ from .adapters import (
     Worker,
 )
 from .answers import ACCEPTED
-from .catalogue import VECTORS, Case, Suite, load_suite
+from .catalogue import ANY_FORMAT, DECODE, ENCODE, VECTORS, Case, Suite, load_suite
 from .judging import (
-    ANY_FORMAT,
     Test,
     is_error,
     judge_decoder,
@@ -55,8 +54,6 @@ from .judging import (
 )
 from .known_failures import KnownFailures, save_lines
 from .outcome_report import (
-    DECODE,
-    ENCODE,
     MISBEHAVIOUR,
     PASS,
     REJECTED_VALID,

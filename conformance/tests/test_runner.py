@@ -11,6 +11,7 @@ import hashlib
 import json
 import marshal
 import os
+import pickle
 import shlex
 import signal
 import subprocess
@@ -493,9 +494,7 @@ def test_interrupted_run_leaves_no_process(
             runner.Runner(suite, decoder=decoder, vectors=Path(sys.argv[2])).run()
         """
     )
-    (tmp_path / "program_suite.py").write_text(
-        f"from ckptspec.conformance.catalogue import Case, Suite\nsuite = {small.suite!r}\n"
-    )
+    (tmp_path / "program_suite.py").write_text(f"import pickle\nsuite = pickle.loads({pickle.dumps(small.suite)!r})\n")
     command = fakes.command("decode", told={"oam/other": f"spawn:hang,{pid_file}"})
     words = [sys.executable, "-c", program, command, str(small.vectors), str(tmp_path)]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:

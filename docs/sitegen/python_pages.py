@@ -29,7 +29,14 @@ GROUPS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "across": (
         "Across formats",
         "Conversion, comparison and digests.",
-        ("ckptspec.convert", "ckptspec.compare", "ckptspec.elements", "ckptspec.digest", "ckptspec.contents"),
+        (
+            "ckptspec.convert",
+            "ckptspec.compare",
+            "ckptspec.elements",
+            "ckptspec.digest",
+            "ckptspec.statistics",
+            "ckptspec.contents",
+        ),
     ),
     "findings": (
         "Findings and errors",
@@ -51,14 +58,25 @@ GROUPS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "specification": (
         "The specification",
         "Schema, layout, dtypes and rules, as data.",
-        ("ckptspec.spec.schema", "ckptspec.spec.layout", "ckptspec.spec.dtypes", "ckptspec.spec.rules"),
+        (
+            "ckptspec.spec.declarations",
+            "ckptspec.spec.schema",
+            "ckptspec.spec.layout",
+            "ckptspec.spec.dtypes",
+            "ckptspec.spec.rules",
+            "ckptspec.spec.exports",
+        ),
+    ),
+    "testing": (
+        "In tests",
+        "Assertions about files, golden files, judges of readers and writers; generators for hypothesis.",
+        ("ckptspec.testing", "ckptspec.conformance.strategies"),
     ),
     "conformance": (
         "The suite",
-        "Cases, runs, and generators for tests of your own.",
+        "Cases, runs, and what comes out of them.",
         (
             "ckptspec.conformance.catalogue",
-            "ckptspec.conformance.strategies",
             "ckptspec.conformance.runner",
             "ckptspec.conformance.adapters",
             "ckptspec.conformance.known_failures",

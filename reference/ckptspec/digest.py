@@ -27,7 +27,7 @@ from .text import show
 __all__ = ["Changes", "Digest", "TensorDigest", "digest", "manifest_of", "parse_manifest"]
 
 PIECE: Final = 1 << 20  # bytes of a payload that are hashed by themselves: part of the definition
-_STRIDE: Final = 1 << 17  # bytes that are read at a time, so that they are still in the cache when they are hashed
+_STRIDE: Final = 1 << 18  # bytes that are read at a time, so that they are still in the cache when they are hashed
 _SMALL: Final = 1 << 22  # bytes below which threads do not pay
 _DIGEST: Final = 32
 
