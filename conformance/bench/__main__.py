@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,22 +27,23 @@ SIZES = {"1 MB": 1 << 20, "100 MB": 100 << 20, "1 GB": 1 << 30, "4 GB": 1 << 32}
 
 
 def _measure(groups: list[str], directory: Path, sizes: dict[str, int]) -> Iterator[Row]:
-    if "start" in groups:
-        yield from start.rows()
-    if "index" in groups:
-        yield from index.rows()
-    if "open" in groups:
-        yield from opening.rows(directory, {name: sizes[name] for name in ("1 MB", "1 GB") if name in sizes})
-    if "hash" in groups:
-        yield from hashing.rows(directory, min(256 << 20, 32 * max(sizes.values())))
-    if "load" in groups:
-        yield from loading.rows(directory, sizes)
-    if "save" in groups:
-        yield from saving.rows(directory, sizes)
-    if "ocannl" in groups:
-        yield from ocannl.rows(directory, {name: sizes[name] for name in ("1 MB", "1 GB") if name in sizes})
-    if "containers" in groups:
-        yield from containers.rows(directory, {name: sizes[name] for name in ("100 MB", "1 GB") if name in sizes})
+    few: dict[str, int] = {name: sizes[name] for name in ("1 MB", "1 GB") if name in sizes}
+    large: dict[str, int] = {name: sizes[name] for name in ("100 MB", "1 GB") if name in sizes}
+    tasks: dict[str, Callable[[], Iterator[Row]]] = {
+        "start": start.rows,
+        "index": index.rows,
+        "open": lambda: opening.rows(directory, few),
+        "hash": lambda: hashing.rows(directory, min(256 << 20, 32 * max(sizes.values()))),
+        "load": lambda: loading.rows(directory, sizes),
+        "save": lambda: saving.rows(directory, sizes),
+        "ocannl": lambda: ocannl.rows(directory, few),
+        "containers": lambda: containers.rows(directory, large),
+    }
+    for name in GROUPS:
+        if name in groups:
+            gc.collect()
+            gc.freeze()  # what the groups before have left is no burden on this one
+            yield from tasks[name]()
 
 
 def _line(row: Row) -> list[str]:

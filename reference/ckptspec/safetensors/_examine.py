@@ -7,6 +7,7 @@ numbers; only where it finds something odd, and for validation, the header is re
 
 from __future__ import annotations
 
+import gc
 import itertools
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from ._json import JsonError, Node, Scanner, plain
 __all__ = ["examine", "read_again", "read_pairs"]
 
 _U64: Final = 1 << 64
+_LONG: Final = 1 << 17  # bytes of a header of which the collector of garbage would take a good part of the time
 _KEYS: Final = {key.name: key for key in SAFETENSORS_ENTRY}
 _JSON_RULES: Final = {
     "syntax": "SAFETENSORS-TXT-JSON",
@@ -110,6 +112,16 @@ def _plain(exam: Examination, anatomy: Anatomy) -> bool:
     """
     if not anatomy.text.startswith(b"{"):
         return False
+    if len(anatomy.text) < _LONG or not gc.isenabled():
+        return _plain_header(exam, anatomy)
+    gc.disable()  # it would look again and again at what is made here, none of which is garbage
+    try:
+        return _plain_header(exam, anatomy)
+    finally:
+        gc.enable()
+
+
+def _plain_header(exam: Examination, anatomy: Anatomy) -> bool:
     read = plain(anatomy.text)
     if read is None:
         return False
