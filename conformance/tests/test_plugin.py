@@ -52,7 +52,10 @@ def test_valid_files_pass() -> None:
     assert assert_valid(case("oam/v2_all_sections").bytes).canonical is False
 
 
-def test_a_refused_file_is_told_with_rule_offset_found_and_expected(tmp_path: Path) -> None:
+def test_a_refused_file_is_told_with_rule_offset_found_and_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     path = case(BROKEN).copy_to(tmp_path)
     assert message(AssertionError, assert_valid, path) == (
         f"{path}: refused: .oam version 3, 12616 bytes\n"
