@@ -587,6 +587,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "COV"))}
+    environment["COLUMNS"] = "80"  # what the page shows
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=project, env=environment, capture_output=True, text=True, check=False
     )
