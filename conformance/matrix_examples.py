@@ -55,6 +55,8 @@ _EXCHANGE_NOTE: Final = (
     "plain decoders, the C adapter of the documentation, and a decoder with a bug put in on purpose."
 )
 
+_HOME: Final = "../matrix.html"  # of the site
+
 
 def pages(rule_link: Callable[[str], str | None] | None = None) -> Iterator[tuple[str, str]]:
     """Yield the path and the HTML of each page. ``rule_link`` gives the address of a rule, seen from ``matrix/``."""
@@ -64,7 +66,7 @@ def pages(rule_link: Callable[[str], str | None] | None = None) -> Iterator[tupl
             EXCHANGE: (exchange_matrix(c_adapter), "Producers and consumers", _EXCHANGE_NOTE),
         }
     for path, (matrix, title, note) in made.items():
-        yield path, render_html(matrix, title=title, rule_link=rule_link, note=note)
+        yield path, render_html(matrix, title=title, rule_link=rule_link, note=note, home=_HOME)
 
 
 def decoders_matrix(c_adapter: str | None = None, options: Options | None = None) -> Matrix:

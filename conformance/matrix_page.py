@@ -34,10 +34,18 @@ stand beside the table, and the page's address leads to this case. Escape closes
 
 
 def render_html(
-    matrix: Matrix, *, title: str = "", rule_link: Callable[[str], str | None] | None = None, note: str = ""
+    matrix: Matrix,
+    *,
+    title: str = "",
+    rule_link: Callable[[str], str | None] | None = None,
+    note: str = "",
+    home: str = "",
 ) -> str:
-    """Return the page. ``rule_link`` gives the address of a rule's explanation, if there is one; ``note`` is a text
-    for the top of the page."""
+    """Return the page.
+
+    ``rule_link`` gives the address of a rule's explanation, if there is one; ``note`` is a text for the top of the
+    page, ``home`` the address of the page that it belongs to.
+    """
     if not title:
         title = "Producers and consumers" if matrix.kind == EXCHANGE else "Conformance of implementations"
         if matrix.kind != EXCHANGE and len(matrix.columns) == 1:
@@ -49,6 +57,7 @@ def render_html(
         styles=resource("matrix.css"),
         script=resource("matrix.js"),
         contents=[("summary", "Summary"), ("cases", "Cases")],
+        home=home,
     )
 
 

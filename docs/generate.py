@@ -161,9 +161,10 @@ def quantized() -> str:
     return table(head, rows, right=(1, 2, 3, 4, 5))
 
 
-def value(name: str) -> str:
-    """Return a constant of the schema."""
-    return grouped(getattr(schema, name))
+def value(name: str, base: str = "") -> str:
+    """Return a constant of the schema; ``base`` is ``hex`` for one that is shown so."""
+    number = getattr(schema, name)
+    return f"{number:#x}" if base == "hex" else grouped(number)
 
 
 # ---------------------------------------------------------------------------------------------------------------- rules

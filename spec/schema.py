@@ -177,7 +177,9 @@ OamProgress = Struct(
     "env_steps" / _default(Int64ul, 0) * "Steps of the environment taken.",
     "learning_rate" / _default(Float32(), f32_bits(3e-4)) * "Learning rate in force.",
     "best_metric" / _default(Float32(), 0) * "Best value of the metric so far.",
-    "lower_is_better" / _default(BoolByte(), 1) * "Whether a lower metric is better.",
+    "lower_is_better"
+    / _default(BoolByte(), 1)
+    * "Whether a lower metric is better: 0 is false, and a reader MUST take any other byte as true.",
     "reserved1" / _default(Reserved(3), bytes(3)) * "Zero.",
     "metric_name" / _default(Text(32), b"loss") * "Name of the metric.",
     "reserved2" / _default(Reserved(32), bytes(32)) * "Zero.",

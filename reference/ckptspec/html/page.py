@@ -53,15 +53,18 @@ def page(
     script: str | Iterable[str] = (),
     heading: str | None = None,
     contents: Sequence[tuple[str, str]] = (),
+    home: str = "",
 ) -> str:
     """Return a whole HTML page.
 
     ``title`` and ``heading`` (the title, unless given) are text; ``body`` is markup, the content of ``main``. ``data``
     are JSON types; a script finds them as ``ckptspec.data``. ``styles`` and ``script`` are texts of the page's own,
     which follow those of the shell. ``contents`` are the page's sections, (id, label) each, for the bar at its top.
+    ``home`` is the address of the page that this one belongs to, if there is one.
     """
     sheets = [resource("style.css"), *_listed(styles)]
     scripts = [resource("shell.js"), *_listed(script)]
+    brand = f'<a href="{html.escape(home)}">ckptspec</a>' if home else "ckptspec"
     links = "".join(f'<a href="#{html.escape(anchor)}">{safe(label)}</a>' for anchor, label in contents)
     parts = [
         "<!DOCTYPE html>",
@@ -79,7 +82,7 @@ def page(
         "<body>",
         '<a class="skip" href="#main">Skip to the content</a>',
         "<header>",
-        f'<div class="bar"><p class="brand">ckptspec</p><h1>{safe(title if heading is None else heading)}</h1>',
+        f'<div class="bar"><p class="brand">{brand}</p><h1>{safe(title if heading is None else heading)}</h1>',
         '<button type="button" id="theme" hidden>Dark</button></div>',
         f'<nav aria-label="Sections"><div class="bar">{links}</div></nav>' if links else "",
         "</header>",
