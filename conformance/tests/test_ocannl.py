@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 
 import ckptspec
 from ckptspec import ArgumentError, FormatError, ocannl, validate
+from ckptspec.conformance.catalogue import load_suite
 from ckptspec.ocannl import (
     Checkpoint,
     Context,
@@ -46,6 +47,7 @@ from ckptspec.ocannl import (
 )
 from ckptspec.source import BufferSource, FileSource
 from ckptspec.spec.dtypes import OCANNL_PRECISIONS
+from ckptspec.spec.schema import OcannlFrame
 
 calls: Any = ocannl  # for calls that mypy refuses, too
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -1795,3 +1797,25 @@ def test_findings_name_the_tensor() -> None:
     data = craft([record(7, 0).replace("(byte_length 8)", "(byte_length 9)")], floats(1, 2))
     with pytest.raises(FormatError, match=r"tensors\[0\].byte_length.* This is tensor ocannl:7"):
         ckptspec.loads(data)
+
+
+# --------------------------------------------------------------------------------------- headers of a wrong length
+
+
+@pytest.mark.parametrize("name", ["golden_minimal", "golden_alignment_1", "training_minimal"])
+def test_a_wrong_header_length_shifts_no_payload(name: str) -> None:
+    """Whatever the length says: values come out as they were, or it is said that they may not be."""
+    data = next(case for case in load_suite().cases if case.id == f"ocannl/{name}").read()
+    frame = OcannlFrame.parse(data)
+    model, *_ = ocannl.salvage(BufferSource(data), False)
+    payloads = {tensor.node.key: bytes(tensor.data) for tensor in model.tensors}
+    for change in (*range(-20, 0), *range(1, 130), 1000):
+        length = max(0, frame.header_length + change)
+        changed = OcannlFrame.build({**frame, "header_length": length}) + data[OcannlFrame.sizeof() :]
+        try:
+            made, survivors, _ = ocannl.salvage(BufferSource(changed), False)
+        except FormatError:
+            continue
+        intact = any(survivor.what == "tensor" and survivor.state == "intact" for survivor in survivors)
+        right = all(bytes(tensor.data) == payloads.get(tensor.node.key) for tensor in made.tensors)
+        assert right or not intact, change

@@ -688,6 +688,31 @@ def test_payloads_are_found_whatever_the_header_length_says(name: str, spaces: i
     assert "its length was wrong; its text is whole" in [survivor.reason for survivor in survivors]
 
 
+def test_a_wrong_header_length_shifts_no_payload() -> None:
+    """Whatever the length says: values come out as they were, or it is said that they may not be."""
+    arrays = {f"t{at}": np.arange(1, 5 + at, dtype="<f4") for at in range(5)}
+    for metadata in (None, {"k": "1"}, {"k": "123"}, {"k": "12345"}):
+        data = safetensors.dumps(arrays, metadata)
+        length = int.from_bytes(data[:8], "little")
+        end = len(data[8 : 8 + length].rstrip(b" "))
+        for wrong in {*range(end - 3, length + 120), length ^ 1, length ^ 2, length ^ 4, length + 4096} - {length}:
+            model, survivors, _ = safetensors.salvage(BufferSource(wrong.to_bytes(8, "little") + data[8:]))
+            for survivor in survivors:
+                if survivor.what == "tensor":
+                    assert survivor.state == "intact", (wrong - length, survivor)
+                    assert same(model.tensors[survivor.name].value(), arrays[survivor.name])
+
+
+@pytest.mark.parametrize("cut", [1, 3, 7, 8])
+def test_a_file_that_was_cut_keeps_its_good_header_length(cut: int) -> None:
+    arrays = {f"t{at}": np.arange(1, 5 + at, dtype="<f4") for at in range(5)}
+    data = safetensors.dumps(arrays, {"k": "v"})
+    for changed, kept in ((data[:-cut], 4), (data + bytes(cut), 5)):
+        model, _, _ = safetensors.salvage(BufferSource(changed))
+        assert len(model.tensors) == kept
+        assert all(same(tensor.value(), arrays[name]) for name, tensor in model.tensors.items())
+
+
 def test_nothing_is_saved_where_nothing_is() -> None:
     for data in (b"", b"{}", b"x" * 100, bytes(100), frame(b"[" * 50), frame(b'"w"')):
         with pytest.raises(FormatError):

@@ -38,6 +38,7 @@ __all__ = ["rescue"]
 
 _FIRST: Final = OCANNL_TENSOR[0].name.encode()
 _RECORD: Final = re.compile(rb"\(\s*\(\s*" + _FIRST + rb"\s")
+_BLANKS: Final = b" \t\n\r\f\v\0"
 _PATIENCE: Final = 4  # times the text
 _LEAST_PATIENCE: Final = 1 << 20  # bytes
 _TRAINING: Final = re.compile(rb"\(\s*training\s*(?=\()")
@@ -46,13 +47,17 @@ _TRAINING: Final = re.compile(rb"\(\s*training\s*(?=\()")
 def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple[Checkpoint | None, list[Survivor]]:
     """Return a checkpoint of what can be read, and what became of each part; no checkpoint if nothing can."""
     survivors: list[Survivor] = []
+    sure = True
     if not anatomy.text or anatomy.syntax is not None or not anatomy.tensors:
         found = _recovered(source, anatomy)
         if found is None:
             return None, [header_survivor("lost", "no tensor record can be read")]
-        anatomy, reason = found
+        anatomy, reason, sure = found
         survivors.append(header_survivor("repaired", reason))
-    made = _Rescue(source, anatomy, intact_only)
+    elif not _fits(anatomy) and (found := _recovered(source, anatomy)) and found[0].data != anatomy.data:
+        anatomy, reason, sure = found
+        survivors.append(header_survivor("repaired", reason))
+    made = _Rescue(source, anatomy, intact_only, sure)
     checkpoint = made.checkpoint()
     survivors += made.survivors
     if all(item.state == "intact" for item in survivors):
@@ -63,7 +68,10 @@ def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple
 # --------------------------------------------------------------------------------------------------- damaged headers
 
 
-def _recovered(source: Source, anatomy: Anatomy) -> tuple[Anatomy, str] | None:
+Recovered = tuple[Anatomy, str, bool]  # the last says whether it is sure where the payloads begin
+
+
+def _recovered(source: Source, anatomy: Anatomy) -> Recovered | None:
     """Read a header whose length is wrong or whose text is damaged; None if no record in it is whole."""
     text = bytes(source.read(FRAME_SIZE, min(source.size - FRAME_SIZE, OCANNL_MAX_HEADER)))
     whole = _whole(source, text, anatomy.header_length)
@@ -78,13 +86,14 @@ def _recovered(source: Source, anatomy: Anatomy) -> tuple[Anatomy, str] | None:
     read_records(examination, made, _prefixes(text, _RECORD, 0), _prefixes(text, _TRAINING, 1))
     if not made.entries:
         return None
-    return made, "its text is damaged; the records that are whole were read one by one"
+    return made, "its text is damaged; the records that are whole were read one by one", True
 
 
-def _whole(source: Source, text: bytes, length: int) -> tuple[Anatomy, str] | None:
+def _whole(source: Source, text: bytes, length: int) -> Recovered | None:
     """Read a header whose expression is whole; None if it is not.
 
-    If the header's length cannot be right, the payloads are looked for where a writer puts them.
+    If the header's length cannot be right, or something else than payloads lies where it ends, the payloads are looked
+    for where a writer puts them: the last of them ends where the file does.
     """
     start = len(text) - len(text.lstrip(b" \t\n\r\f"))
     if text[start : start + 1] != b"(":
@@ -93,13 +102,29 @@ def _whole(source: Source, text: bytes, length: int) -> tuple[Anatomy, str] | No
         _, end = sexp.parse_prefix(text, max_depth=OCANNL_MAX_DEPTH)
     except sexp.SexpError:
         return None
-    text = text[:end]
+    rest, text = text[end:length], text[:end]
+    draft = _read(source, text, end)  # tells the alignment
+    if draft is None:
+        return None
+    usual = _read(source, text, aligned(FRAME_SIZE + end, draft.alignment) - FRAME_SIZE)
     if end <= length <= source.size - FRAME_SIZE:
         made = _read(source, text, length)
-        return None if made is None else (made, "what follows its expression is left out")
-    draft = _read(source, text, end)  # tells the alignment
-    made = None if draft is None else _read(source, text, aligned(FRAME_SIZE + end, draft.alignment) - FRAME_SIZE)
-    return None if made is None else (made, f"its length was {length}; its text is whole")
+        blank = not rest.strip(_BLANKS)
+        if made is not None and not _fits(made) and usual is not None and _fits(usual):
+            made = made if blank and made.data % made.alignment == 0 else None
+        if made is not None:
+            return made, "what follows its expression is left out", blank or _fits(made)
+    return None if usual is None else (usual, f"its length was {length}; its text is whole", _fits(usual))
+
+
+def _fits(anatomy: Anatomy) -> bool:
+    """Say whether the last payload ends where the file does."""
+    ends = [
+        entry.offset + entry.byte_length
+        for entry in anatomy.entries
+        if entry.offset is not None and entry.byte_length is not None
+    ]
+    return anatomy.data + max(ends, default=0) == anatomy.size
 
 
 def _read(source: Source, text: bytes, length: int) -> Anatomy | None:
@@ -135,7 +160,8 @@ def _prefixes(text: bytes, start: re.Pattern[bytes], item: int) -> Iterator[Any]
 
 
 class _Rescue:
-    def __init__(self, source: Source, anatomy: Anatomy, intact_only: bool) -> None:
+    def __init__(self, source: Source, anatomy: Anatomy, intact_only: bool, sure: bool) -> None:
+        self.sure = sure
         self.source = source
         self.anatomy = anatomy
         self.intact_only = intact_only
@@ -167,7 +193,7 @@ class _Rescue:
             return None
         parts: Any = entry
         axes, neutral = entry.padding or (None, 0.0)
-        repairs = []
+        repairs = [] if self.sure else ["where its payload begins is not certain"]
         if neutral is None:
             neutral = 0.0
             repairs.append("its padding had no neutral value, 0 was taken")

@@ -31,13 +31,14 @@ def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple
     """Return a file of what can be read, and what became of each part; no file if nothing can."""
     survivors: list[Survivor] = []
     names: dict[str, str] = {}
-    if not anatomy.whole:
-        found = _recovered(source, anatomy)
-        if found is None:
-            return None, [header_survivor("lost", "no entry can be read")]
-        anatomy, reason, names = found
+    sure = True
+    found = _recovered(source, anatomy) if not anatomy.whole else _shifted(source, anatomy)
+    if found is not None:
+        anatomy, reason, names, sure = found
         survivors.append(header_survivor("repaired", reason))
-    made = _Rescue(source, anatomy, names, intact_only)
+    elif not anatomy.whole:
+        return None, [header_survivor("lost", "no entry can be read")]
+    made = _Rescue(source, anatomy, names, intact_only, sure)
     model = made.model()
     survivors += made.survivors
     if all(item.state == "intact" for item in survivors):
@@ -47,13 +48,28 @@ def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple
 
 # --------------------------------------------------------------------------------------------------- damaged headers
 
-Recovered = tuple[Anatomy, str, dict[str, str]]
+Recovered = tuple[Anatomy, str, dict[str, str], bool]
+_WRONG_LENGTH: Final = "its length was wrong; its text is whole"
+
+
+def _shifted(source: Source, anatomy: Anatomy) -> Recovered | None:
+    """Return a header that can be read, but whose length is wrong; None if it is not."""
+    known = anatomy.header_length
+    scanner = Scanner(anatomy.text, SAFETENSORS_MAX_DEPTH)
+    scanner.value()
+    text = anatomy.text[: scanner.at]
+    length = _fitting_length(source, text, scanner.at, known)
+    if length is None:
+        return None
+    made = Anatomy(size=source.size, header_length=length, text=text)
+    return (made, _WRONG_LENGTH, {}, True) if read_again(Examination(source, Report()), made) else None
 
 
 def _recovered(source: Source, anatomy: Anatomy) -> Recovered | None:
     """Read a header whose length is wrong or whose text is damaged; None if no entry in it is whole.
 
-    The last part maps names that were put right to how they were spelled.
+    What comes third maps names that were put right to how they were spelled; the last part says whether it is sure
+    where the payloads begin.
     """
     text = bytes(source.read(FRAME_SIZE, min(source.size - FRAME_SIZE, SAFETENSORS_MAX_HEADER)))
     in_file = anatomy.header_length <= source.size - FRAME_SIZE
@@ -69,7 +85,7 @@ def _recovered(source: Source, anatomy: Anatomy) -> Recovered | None:
     read_pairs(Examination(source, Report()), made, _pairs(text[:known]))
     if not made.entries:
         return None
-    return made, "its text is damaged; the entries that are whole were read one by one", {}
+    return made, "its text is damaged; the entries that are whole were read one by one", {}, True
 
 
 def _whole(source: Source, text: bytes, length: int | None) -> Recovered | None:
@@ -85,14 +101,46 @@ def _whole(source: Source, text: bytes, length: int | None) -> Recovered | None:
         return None
     reason = "what is not JSON in it was put right" if names or bom else "what follows its object is left out"
     object_only = right[: scanner.at]
+    end = bom + scanner.at - sum(move for place, move in moves if place <= scanner.at)
+    sure = True
     if length is None:
-        moved = sum(move for place, move in moves if place <= scanner.at)
-        length = _true_length(source, object_only, bom + scanner.at - moved)
-        reason = "its length was wrong; its text is whole"
+        length, reason = _true_length(source, object_only, end), _WRONG_LENGTH
+        sure = length == _length_to_end(source, object_only, end)
+    else:
+        fitting = _fitting_length(source, object_only, end, length)
+        if fitting is not None:
+            length, reason = fitting, _WRONG_LENGTH
+        elif text[end:length].strip(b" "):  # payloads, or what somebody put there
+            sure = length == _length_to_end(source, object_only, end)
     made = Anatomy(size=source.size, header_length=length, text=object_only)
     if not read_again(Examination(source, Report()), made):
         return None
-    return made, reason, names
+    return made, reason, names, sure
+
+
+def _length_to_end(source: Source, text: bytes, end: int) -> int:
+    """Return the length of the header if the payloads end where the file does; its object is ``text``."""
+    probe = Anatomy(size=source.size, header_length=end, text=text)
+    read_again(Examination(source, Report()), probe)
+    return source.size - FRAME_SIZE - max((entry.end for entry in probe.entries if entry.end is not None), default=0)
+
+
+def _possible(source: Source, end: int, length: int) -> bool:
+    """Say whether a header whose object ends at ``end`` may have a length: only spaces lie in between."""
+    return end <= length <= min(source.size - FRAME_SIZE, end + _PADDING) and _is_blank(source, end, length)
+
+
+def _fitting_length(source: Source, text: bytes, end: int, known: int) -> int | None:
+    """Return the length with which the payloads end where the file does, if that is more likely than the known one.
+
+    Writers pad to a multiple of 8 bytes. A file that lost or got some bytes at its end has a good length still.
+    """
+    length = _length_to_end(source, text, end)
+    if length == known or not _possible(source, end, length):
+        return None
+    unit = SAFETENSORS_HEADER_ALIGNMENT
+    good = _possible(source, end, known) and (FRAME_SIZE + known) % unit == 0
+    return None if good and (length < known or (FRAME_SIZE + length) % unit) else length
 
 
 def _true_length(source: Source, text: bytes, end: int) -> int:
@@ -101,15 +149,10 @@ def _true_length(source: Source, text: bytes, end: int) -> int:
     The payloads end where the file does, if nothing is missing. Otherwise they begin where writers begin them, after
     spaces up to a multiple of 8 bytes, if there are such spaces; else right after the object.
     """
-    probe = Anatomy(size=source.size, header_length=end, text=text)
-    read_again(Examination(source, Report()), probe)
-    used = max((entry.end for entry in probe.entries if entry.end is not None), default=0)
     unit = SAFETENSORS_HEADER_ALIGNMENT
     padded = -(-(FRAME_SIZE + end) // unit) * unit - FRAME_SIZE
-    for length in (source.size - FRAME_SIZE - used, padded):
-        if end <= length <= min(source.size - FRAME_SIZE, end + _PADDING) and _is_blank(source, end, length):
-            return length
-    return end
+    candidates = (_length_to_end(source, text, end), padded)
+    return next((length for length in candidates if _possible(source, end, length)), end)
 
 
 def _is_blank(source: Source, start: int, end: int) -> bool:
@@ -202,7 +245,8 @@ def _quote_before(text: bytes, start: int, end: int) -> int:
 
 
 class _Rescue:
-    def __init__(self, source: Source, anatomy: Anatomy, names: dict[str, str], intact_only: bool) -> None:
+    def __init__(self, source: Source, anatomy: Anatomy, names: dict[str, str], intact_only: bool, sure: bool) -> None:
+        self.sure = sure
         self.source = source
         self.anatomy = anatomy
         self.names = names
@@ -231,7 +275,7 @@ class _Rescue:
             self._say("tensor", path, entry.name, "lost", reason)
             return
         parts: Any = entry
-        repairs = []
+        repairs = [] if self.sure else ["where its payload begins is not certain"]
         name = entry.name
         if name in self.names:
             repairs.append(f"its name was spelled {self.names[name]}")
@@ -243,7 +287,7 @@ class _Rescue:
         if parts.end != parts.begin + size:
             repairs.append(f"its range was {parts.begin} to {parts.end}")
         others = entry.bad - {"SAFETENSORS-TEN-DUP", "SAFETENSORS-TEN-BYTES", "SAFETENSORS-DAT-GAP"}
-        if others and not repairs:
+        if others and repairs == []:
             repairs.append(f"it broke {', '.join(sorted(others))}")
         if repairs and self.intact_only:
             self._say("tensor", path, name, "lost", "; ".join(repairs))
