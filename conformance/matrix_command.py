@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace, suite: Suite | None = None, vectors: Path = VECTORS) -> int:
     """Run ``ckptspec matrix``; return its exit status. ``suite`` and ``vectors`` replace those of the package."""
     try:
-        different_places(json=args.json, html=args.html)
+        different_places(args.runs, json=args.json, html=args.html)
         suite = load_suite() if suite is None else suite
         with signals_raise():
             matrix = _matrix(args, suite, vectors)

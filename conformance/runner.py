@@ -16,6 +16,7 @@ import fnmatch
 import functools
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from typing import Any, Final
 from ..errors import ArgumentError
 from ..neutral import parse_json
 from ..publish import publishing
-from ..text import printable, shorten
+from ..text import printable, shorten, show
 from .adapters import (
     Adapter,
     AdapterError,
@@ -355,19 +356,25 @@ def write_output(path: str, text: str) -> None:
         draft.write(text.encode())
 
 
-def different_places(**outputs: str | None) -> None:
-    """Raise ArgumentError if two outputs, by the names of their options, would go to the same file."""
-    taken: dict[str, str] = {}
+def different_places(inputs: Sequence[str] = (), **outputs: str | None) -> None:
+    """Raise ArgumentError if outputs, by the names of their options, would go to the same file, or over an input."""
+    taken = {os.path.realpath(path): "" for path in inputs}
     for name, path in outputs.items():
-        if path is not None and path in taken:
-            raise ArgumentError(f"--{taken[path]} and --{name} cannot go to the same place")
-        taken.update({} if path is None else {path: name})
+        if path is None:
+            continue
+        place = path if path == "-" else os.path.realpath(path)
+        if taken.get(place) == "":
+            raise ArgumentError(f"--{name} would overwrite {show(path)}, which is read")
+        if place in taken:
+            raise ArgumentError(f"--{taken[place]} and --{name} cannot go to the same place")
+        taken[place] = name
 
 
 def _run(args: argparse.Namespace, suite: Suite, vectors: Path) -> RunResult:
     if args.update_known_failures and args.known_failures is None:
         raise ArgumentError("--update-known-failures needs --known-failures FILE")
-    different_places(json=args.json, junit=args.junit, html=args.html)
+    read = [] if args.known_failures is None else [args.known_failures]
+    different_places(read, json=args.json, junit=args.junit, html=args.html)
     decoder, encoder = _adapters(args)
     options = options_of(args)
     with progress_line() as progress:

@@ -357,3 +357,37 @@ def test_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_reference_passes_its_suite(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conform"]) == 0
     assert oam.__doc__
+
+
+# ------------------------------------------------------------------------------------------- outputs that are inputs
+
+
+@pytest.mark.parametrize("how", ["name", "link", "standard input"])
+@pytest.mark.parametrize(
+    "words", [("digest", "{}", "--manifest"), ("inspect", "{}", "--html")], ids=lambda words: words[0]
+)
+def test_no_output_goes_over_the_file_that_is_read(words: tuple[str, ...], how: str, tmp_path: Path) -> None:
+    path, link = tmp_path / "x.oam", tmp_path / "link.oam"
+    content = Path(vector("golden_q4_32")).read_bytes()
+    path.write_bytes(content)
+    link.symlink_to(path)
+    source = "-" if how == "standard input" else str(path)
+    command = [word.format(source) for word in words] + [str(link if how == "link" else path)]
+    with path.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "ckptspec", *command], stdin=file, capture_output=True, check=False
+        )
+    assert done.returncode == 2
+    assert b"FILE and OUT are the same file" in done.stderr
+    assert path.read_bytes() == content
+
+
+def test_a_run_is_not_overwritten_by_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run.json"
+    assert main(["conform", "--filter", "oam/golden_minimal", "--json", str(run)]) == 0
+    before = run.read_bytes()
+    capsys.readouterr()
+    assert main(["matrix", str(run), "--html", f"{tmp_path}/./run.json"]) == 2
+    assert "would overwrite" in capsys.readouterr().err
+    assert run.read_bytes() == before
+    assert main(["matrix", str(run), "--json", f"{tmp_path}/a", "--html", f"{tmp_path}/./a"]) == 2

@@ -395,6 +395,22 @@ def collected(pytester: pytest.Pytester, source: str, *args: str) -> list[str]:
     return [line.partition("::")[2] for line in result.outlines if "::" in line]
 
 
+def test_a_marked_method_of_a_testcase_is_an_error(pytester: pytest.Pytester) -> None:
+    source = """
+        import unittest, pytest
+        class TestReader(unittest.TestCase):
+            @pytest.mark.ckptspec_cases(format="oam")
+            def test_reader(self):
+                pass
+    """
+    pytester.makepyfile(source)
+    result = pytester.runpytest_inprocess("-q")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: *TestReader::test_reader: @pytest.mark.ckptspec_cases: a method of a TestCase*"]
+    )
+
+
 def test_the_marker_parametrises_with_ids(pytester: pytest.Pytester) -> None:
     found = collected(
         pytester,

@@ -87,6 +87,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(argument, [_param(case) for case in found.values()])
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse marked methods of a ``unittest.TestCase``: they cannot be parametrised, and would pass without a case."""
+    for item in items:
+        if type(item).__name__ == "TestCaseFunction" and any(mark.name == _MARKER for mark in item.own_markers):
+            raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.{_MARKER}: a method of a TestCase cannot take cases")
+
+
 def _wanted(mark: pytest.Mark) -> dict[str, Any]:
     """Return the arguments of one marker."""
     import inspect

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Any
 
@@ -16,7 +15,7 @@ from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM, Rule
 from ..terminal import Style, columns, wrapped
 from ..text import count, printable, shorten
 from . import os_error
-from .io import open_argument, print_json
+from .io import is_same_file, open_argument, print_json
 from .parts import print_parts
 
 __all__ = ["explain", "inspect", "print_report", "validate"]
@@ -175,7 +174,7 @@ def _write_page(args: argparse.Namespace) -> int:
     from ..html.inspection import inspection
     from ..publish import publishing
 
-    if os.path.exists(args.html) and os.path.exists(args.file) and os.path.samefile(args.html, args.file):
+    if is_same_file(args.file, args.html):
         print(f"ckptspec: {printable(args.html)}: FILE and OUT are the same file", file=sys.stderr)
         return 2
     with open_argument(args.file) as source, meter(source.size * (2 - args.no_values), "inspect"):

@@ -13,17 +13,14 @@ from ..formats import format_of, module_of
 from ..progress import meter
 from ..terminal import Style, columns
 from ..text import count, printable
-from .io import open_argument, print_json
+from .io import is_same_file, open_argument, print_json
 
 __all__ = ["canonicalize", "metadata", "quantize", "salvage"]
 
 
 def _keeps_source(args: argparse.Namespace) -> bool:
     """Say whether SRC and DST are two files; a verb that loses something does not overwrite what it reads."""
-    try:
-        same = os.path.samefile(args.source, args.target)
-    except OSError:  # one of them is not there
-        return True
+    same = is_same_file(args.source, args.target)
     if same:
         print(f"ckptspec: {printable(args.target)}: SRC and DST are the same file", file=sys.stderr)
     return not same

@@ -51,6 +51,9 @@ def vectors(args: argparse.Namespace) -> int:
         and (args.tag is None or args.tag in case.tags)
     ]
     if args.action == "export":
+        if not args.directory:
+            print("ckptspec: the name of the folder is empty", file=sys.stderr)
+            return 2
         from ..conformance.export import export
 
         export(cases, args.directory)
