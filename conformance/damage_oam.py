@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ..spec.dtypes import OAM_BY_CODE, OAM_CODES, OAM_DTYPES
 from ..spec.layout import field, record_size
 from ..spec.schema import (
+    OAM_BLOCK_ENCODINGS,
     OAM_ENCODINGS,
     OAM_MAGIC,
     OAM_MAX_RANK,
@@ -47,7 +48,6 @@ Damage = Callable[[Draw, Document], bytes]
 _U64: Final = 1 << 64
 _HEADER: Final = record_size(OamHeader)
 _PLANTED: Final = 8  # bytes of a tensor that is there to be spoiled: two f32
-_QUANTIZED: Final = {"q4": OAM_QUANT_BLOCK // 2 + 4, "q8": OAM_QUANT_BLOCK + 4}  # bytes of a block
 
 
 def documents_for(versions: tuple[int, ...]) -> st.SearchStrategy[Document]:
@@ -355,11 +355,11 @@ def _quantized(section: str = "weights", **changes: st.SearchStrategy[int]) -> W
     """Plant a quantized tensor of one block, and give some of its fields other values."""
 
     def damage(draw: Draw, document: Document) -> Image:
-        encoding = draw(st.sampled_from(list(_QUANTIZED)))
+        encoding = draw(st.sampled_from(list(OAM_BLOCK_ENCODINGS)))
         more: Document = {
             "encoding": encoding,
             "shape": [str(OAM_QUANT_BLOCK)],
-            "data": bytes(_QUANTIZED[encoding]).hex(),
+            "data": bytes(OAM_BLOCK_ENCODINGS[encoding].block_bytes).hex(),
         }
         at = _plant(draw, document, section, **more)
         made = image_of(document)
@@ -371,7 +371,7 @@ def _quantized(section: str = "weights", **changes: st.SearchStrategy[int]) -> W
 
 
 def _quantized_empty(draw: Draw, document: Document) -> Image:
-    _plant(draw, document, "weights", encoding=draw(st.sampled_from(list(_QUANTIZED))), shape=["0"], data="")
+    _plant(draw, document, "weights", encoding=draw(st.sampled_from(list(OAM_BLOCK_ENCODINGS))), shape=["0"], data="")
     return image_of(document)
 
 

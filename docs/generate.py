@@ -151,12 +151,9 @@ def quantized() -> str:
     """Return the table of block encodings."""
     block = schema.OAM_QUANT_BLOCK
     rows = []
-    for name in ("q4", "q8"):
-        array = np.zeros((1, block), np.float32)
-        tensor = ckptspec.oam.quantize(ckptspec.oam.Model(weights={"w": array}), name).weights["w"]
-        payload, scale = tensor.payload.nbytes, tensor.scales.nbytes
-        row = [code(name), str(schema.OAM_ENCODINGS[name]), str(block), str(payload), str(scale), str(payload + scale)]
-        rows.append(row)
+    for name, encoding in schema.OAM_BLOCK_ENCODINGS.items():
+        sizes = (schema.OAM_ENCODINGS[name], block, encoding.code_bytes, encoding.scale_bytes, encoding.block_bytes)
+        rows.append([code(name), *map(str, sizes)])
     head = ("encoding", "code", "elements in a block", "bytes of elements", "bytes of its scale", "together")
     return table(head, rows, right=(1, 2, 3, 4, 5))
 

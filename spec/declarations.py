@@ -149,14 +149,20 @@ class Place:
 class BlockEncoding:
     """How blocks of elements are quantized: codes from ``-limit`` to ``limit``, as stored ``bias`` more, and a scale.
 
-    A block has ``code_bytes`` bytes of codes and one scale. All codes of a tensor come first, then all scales. The
-    value of an element is code times scale.
+    A block has ``code_bytes`` bytes of codes and one scale of ``scale_bytes``. All codes of a tensor come first, then
+    all scales. The value of an element is code times scale.
     """
 
     code_bytes: int
+    scale_bytes: int
     limit: int
     bias: int
     doc: str
+
+    @property
+    def block_bytes(self) -> int:
+        """The bytes of a block, codes and scale."""
+        return self.code_bytes + self.scale_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

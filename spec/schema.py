@@ -62,12 +62,14 @@ OAM_QUANT_VERSION: Final = 3  # the first version that has quantized tensors
 OAM_BLOCK_ENCODINGS: Final = {
     "q4": BlockEncoding(
         code_bytes=OAM_QUANT_BLOCK // 2,
+        scale_bytes=Float32().sizeof(),
         limit=7,
         bias=7,
         doc="Two codes to a byte, that of the element of even index in the low half; value = (code - 7) * scale.",
     ),
     "q8": BlockEncoding(
         code_bytes=OAM_QUANT_BLOCK,
+        scale_bytes=Float32().sizeof(),
         limit=127,
         bias=0,
         doc="A code is a byte, two's complement; value = code * scale.",

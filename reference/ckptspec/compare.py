@@ -20,7 +20,7 @@ from .parallel import batches, in_order
 from .progress import advance
 from .source import Source
 from .spec.dtypes import OAM_DTYPES, ScalarType
-from .spec.schema import OAM_QUANT_BLOCK
+from .spec.schema import OAM_BLOCK_ENCODINGS, OAM_QUANT_BLOCK
 
 __all__ = ["Comparison", "Pair", "compare"]
 
@@ -310,10 +310,10 @@ def stored_elements(source: Source, entry: Entry, start: int, count: int) -> byt
     if entry.encoding == DENSE:
         return bytes(source.read(entry.offset + start * entry.scalar.size, count * entry.scalar.size))
     total = -(-entry.elements // OAM_QUANT_BLOCK)
-    codes = entry.size // total - 4  # bytes of a block's codes
+    codes, scale = OAM_BLOCK_ENCODINGS[entry.encoding].code_bytes, OAM_BLOCK_ENCODINGS[entry.encoding].scale_bytes
     first, blocks = start // OAM_QUANT_BLOCK, -(-count // OAM_QUANT_BLOCK)
     return bytes(source.read(entry.offset + first * codes, blocks * codes)) + bytes(
-        source.read(entry.offset + total * codes + 4 * first, 4 * blocks)
+        source.read(entry.offset + total * codes + first * scale, blocks * scale)
     )
 
 

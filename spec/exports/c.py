@@ -26,7 +26,6 @@ from .common import (
     TITLES,
     Constant,
     Member,
-    block_bytes,
     constants,
     contents,
     enums,
@@ -199,7 +198,7 @@ def _oam() -> Iterator[str]:
     for name in OAM_BLOCK_ENCODINGS:
         yield from _comment(f"Bytes of a {name} block: codes, and codes with the scale.")
         yield f"#define CKPTSPEC_OAM_{name.upper()}_CODE_BYTES {OAM_BLOCK_ENCODINGS[name].code_bytes}"
-        yield f"#define CKPTSPEC_OAM_{name.upper()}_BLOCK_BYTES {block_bytes(name)}"
+        yield f"#define CKPTSPEC_OAM_{name.upper()}_BLOCK_BYTES {OAM_BLOCK_ENCODINGS[name].block_bytes}"
     yield ""
     yield from _fnv()
 

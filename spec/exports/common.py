@@ -32,7 +32,6 @@ __all__ = [
     "TITLES",
     "Constant",
     "Member",
-    "block_bytes",
     "constants",
     "contents",
     "enums",
@@ -151,11 +150,6 @@ def tail_start(content: Content, part: Part) -> list[tuple[str, int]]:
     if any(other.only or not other.count for other in before):
         raise ValueError(f"where {part.name} starts is not known from the record alone")
     return [(other.count, item_size(other.item)) for other in before]
-
-
-def block_bytes(encoding: str) -> int:
-    """Return the bytes of a quantized block, codes and scale."""
-    return OAM_BLOCK_ENCODINGS[encoding].code_bytes + OAM_DTYPES[OAM_SCALE_DTYPE].size
 
 
 def key_lines(frame: Frame) -> Iterator[str]:

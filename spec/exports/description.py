@@ -31,7 +31,7 @@ from ..schema import (
     OCANNL_VERSION,
     VALUE_KINDS,
 )
-from .common import RECORD_DOCS, TITLES, Constant, block_bytes, constants, enums
+from .common import RECORD_DOCS, TITLES, Constant, constants, enums
 
 __all__ = ["DESCRIPTION_FORMAT", "DESCRIPTION_VERSION", "describe", "description"]
 
@@ -155,7 +155,7 @@ def _oam() -> Node:
                 "name": name,
                 "elements": schema.OAM_QUANT_BLOCK,
                 "code_bytes": encoding.code_bytes,
-                "block_bytes": block_bytes(name),
+                "block_bytes": encoding.block_bytes,
                 "scale": OAM_SCALE_DTYPE,
                 "limit": encoding.limit,
                 "bias": encoding.bias,

@@ -28,7 +28,6 @@ from .common import (
     RECORD_DOCS,
     TITLES,
     Member,
-    block_bytes,
     contents,
     enums,
     key_lines,
@@ -179,8 +178,11 @@ def _choice(branches: list[tuple[str, list[str]]], otherwise: list[str], indent:
 def _payload(place: Place) -> Iterator[str]:
     at = f"@ {_START} + {place.offset}"
     branches = []
-    for name in OAM_BLOCK_ENCODINGS:
-        body = [f"u64 blocks = {place.size} / {block_bytes(name)};", f"{_camel(name)}<blocks> {place.name} {at};"]
+    for name, encoding in OAM_BLOCK_ENCODINGS.items():
+        body = [
+            f"u64 blocks = {place.size} / {encoding.block_bytes};",
+            f"{_camel(name)}<blocks> {place.name} {at};",
+        ]
         branches.append((f"encoding == Encoding::{name.upper()}", body))
     for element, scalars in _by_element().items():
         condition = " || ".join(f"dtype == Dtype::{scalar.name.upper()}" for scalar in scalars)

@@ -24,7 +24,7 @@ from ..schema import (
     OAM_RECORDS,
     OAM_SCALE_DTYPE,
 )
-from .common import RECORD_DOCS, TITLES, block_bytes, contents, enums, fixed_start, item_size, key_lines, tail_start
+from .common import RECORD_DOCS, TITLES, contents, enums, fixed_start, item_size, key_lines, tail_start
 from .yaml import dump
 
 __all__ = ["kaitai"]
@@ -220,12 +220,12 @@ def _blocks(name: str) -> Node:
             {
                 "id": "scales",
                 "type": OAM_SCALE_DTYPE,
-                "size": OAM_DTYPES[OAM_SCALE_DTYPE].size,
+                "size": encoding.scale_bytes,
                 "repeat": "expr",
                 "repeat-expr": "num_blocks",
             },
         ],
-        "instances": {"num_blocks": {"value": f"_io.size / {block_bytes(name)}"}},
+        "instances": {"num_blocks": {"value": f"_io.size / {encoding.block_bytes}"}},
     }
 
 

@@ -15,7 +15,7 @@ from ..formats import FORMATS
 from ..progress import meter
 from ..terminal import Style, columns
 from ..text import count, printable, shorten
-from .io import is_same_file, open_argument, print_json
+from .io import open_argument, print_json, would_overwrite
 
 if TYPE_CHECKING:
     from ..compare import Comparison, Pair
@@ -51,8 +51,7 @@ def digest(args: argparse.Namespace) -> int:
     if args.file == args.check == "-":
         print("ckptspec: FILE and MANIFEST cannot both be standard input", file=sys.stderr)
         return 2
-    if args.manifest is not None and is_same_file(args.file, args.manifest):
-        print(f"ckptspec: {printable(args.manifest)}: FILE and OUT are the same file", file=sys.stderr)
+    if args.manifest is not None and would_overwrite(args.file, args.manifest):
         return 2
     expected = None
     if args.check is not None:

@@ -9,8 +9,7 @@ from .. import convert as conversions
 from ..errors import ArgumentError
 from ..progress import meter
 from ..text import count, printable
-from .io import open_argument, print_json
-from .rewriting import _keeps_source
+from .io import open_argument, print_json, would_overwrite
 
 __all__ = ["convert"]
 
@@ -22,7 +21,7 @@ def convert(args: argparse.Namespace) -> int:
     except ArgumentError as error:
         print(f"ckptspec: {printable(args.target)}: {error}", file=sys.stderr)
         return 2
-    if args.lossy and args.source != "-" and not _keeps_source(args):
+    if args.lossy and args.source != "-" and would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
     with open_argument(args.source) as source, meter(2 * source.size, "convert"):
         plan = conversions.plan(source, to=target_format)

@@ -9,8 +9,9 @@ import sys
 from typing import Any
 
 from ..source import BufferSource, FileSource, Source
+from ..text import printable
 
-__all__ = ["is_same_file", "open_argument", "print_json"]
+__all__ = ["open_argument", "print_json", "would_overwrite"]
 
 
 def open_argument(name: str) -> Source:
@@ -22,15 +23,21 @@ def open_argument(name: str) -> Source:
     return FileSource(name)
 
 
-def is_same_file(source: str, target: str) -> bool:
-    """Say whether what would be written is the file that is read, as a name or as standard input."""
+def would_overwrite(source: str, target: str, names: str = "FILE and OUT") -> bool:
+    """Say whether what would be written is the file that is read, under any name or as standard input; if so, tell.
+
+    ``names`` are those of the two arguments.
+    """
     if target == "-":
         return False
     try:
         read = os.fstat(0) if source == "-" else os.stat(source)
-        return os.path.samestat(read, os.stat(target))
+        same = os.path.samestat(read, os.stat(target))
     except OSError:  # one of them is not there
         return False
+    if same:
+        print(f"ckptspec: {printable(target)}: {names} are the same file", file=sys.stderr)
+    return same
 
 
 def print_json(value: Any) -> None:

@@ -15,7 +15,7 @@ from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM, Rule
 from ..terminal import Style, columns, wrapped
 from ..text import count, printable, shorten
 from . import os_error
-from .io import is_same_file, open_argument, print_json
+from .io import open_argument, print_json, would_overwrite
 from .parts import print_parts
 
 __all__ = ["explain", "inspect", "print_report", "validate"]
@@ -174,8 +174,7 @@ def _write_page(args: argparse.Namespace) -> int:
     from ..html.inspection import inspection
     from ..publish import publishing
 
-    if is_same_file(args.file, args.html):
-        print(f"ckptspec: {printable(args.html)}: FILE and OUT are the same file", file=sys.stderr)
+    if would_overwrite(args.file, args.html):
         return 2
     with open_argument(args.file) as source, meter(source.size * (2 - args.no_values), "inspect"):
         text, report = inspection(source, values=not args.no_values)

@@ -13,22 +13,14 @@ from ..formats import format_of, module_of
 from ..progress import meter
 from ..terminal import Style, columns
 from ..text import count, printable
-from .io import is_same_file, open_argument, print_json
+from .io import open_argument, print_json, would_overwrite
 
 __all__ = ["canonicalize", "metadata", "quantize", "salvage"]
 
 
-def _keeps_source(args: argparse.Namespace) -> bool:
-    """Say whether SRC and DST are two files; a verb that loses something does not overwrite what it reads."""
-    same = is_same_file(args.source, args.target)
-    if same:
-        print(f"ckptspec: {printable(args.target)}: SRC and DST are the same file", file=sys.stderr)
-    return not same
-
-
 def salvage(args: argparse.Namespace) -> int:
     """Write what survives; 0 once it is written, 1 if nothing could be."""
-    if not _keeps_source(args):
+    if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
     with open_argument(args.source) as source, meter(2 * source.size, "salvage"):
         model, survivors, report = module_of(format_of(source)).salvage(source, args.intact_only)
@@ -84,7 +76,7 @@ def canonicalize(args: argparse.Namespace) -> int:
 
 def quantize(args: argparse.Namespace) -> int:
     """Quantize the weights of a file."""
-    if not _keeps_source(args):
+    if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
     with meter(os.stat(args.source).st_size, "quantize"):
         model = load(args.source)

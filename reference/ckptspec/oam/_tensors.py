@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..examination import Examination
-from ..spec.dtypes import OAM_BY_CODE, OAM_CODES, OAM_DTYPES
+from ..spec.dtypes import OAM_BY_CODE, OAM_CODES
 from ..spec.layout import field, numpy_dtype, record_size
 from ..spec.schema import (
     OAM_BLOCK_ENCODINGS,
@@ -20,7 +20,6 @@ from ..spec.schema import (
     OAM_MAX_RANK,
     OAM_QUANT_BLOCK,
     OAM_QUANT_VERSION,
-    OAM_SCALE_DTYPE,
     OamIndex,
     OamTensor,
 )
@@ -39,10 +38,7 @@ _BOOL: Final = OAM_CODES["bool"]
 _SIZES: Final = np.array([OAM_BY_CODE[code].size if code in OAM_BY_CODE else 1 for code in range(256)], np.uint64)
 ENCODING_NAMES: Final = {code: name for name, code in OAM_ENCODINGS.items()}
 # Bytes of a block, codes and scale.
-_BLOCK_BYTES: Final = {
-    OAM_ENCODINGS[name]: encoding.code_bytes + OAM_DTYPES[OAM_SCALE_DTYPE].size
-    for name, encoding in OAM_BLOCK_ENCODINGS.items()
-}
+_BLOCK_BYTES: Final = {OAM_ENCODINGS[name]: encoding.block_bytes for name, encoding in OAM_BLOCK_ENCODINGS.items()}
 
 
 def quantized_size(encoding: int, elements: int) -> int:

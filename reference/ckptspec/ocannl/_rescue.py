@@ -48,15 +48,13 @@ def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple
     """Return a checkpoint of what can be read, and what became of each part; no checkpoint if nothing can."""
     survivors: list[Survivor] = []
     sure = True
-    if not anatomy.text or anatomy.syntax is not None or not anatomy.tensors:
-        found = _recovered(source, anatomy)
-        if found is None:
-            return None, [header_survivor("lost", "no tensor record can be read")]
+    readable = bool(anatomy.text and anatomy.syntax is None and anatomy.tensors)
+    found = _shifted(source, anatomy) if readable else _recovered(source, anatomy)
+    if found is not None:
         anatomy, reason, sure = found
         survivors.append(header_survivor("repaired", reason))
-    elif not _fits(anatomy) and (found := _recovered(source, anatomy)) and found[0].data != anatomy.data:
-        anatomy, reason, sure = found
-        survivors.append(header_survivor("repaired", reason))
+    elif not readable:
+        return None, [header_survivor("lost", "no tensor record can be read")]
     made = _Rescue(source, anatomy, intact_only, sure)
     checkpoint = made.checkpoint()
     survivors += made.survivors
@@ -69,6 +67,12 @@ def rescue(source: Source, anatomy: Anatomy, intact_only: bool = False) -> tuple
 
 
 Recovered = tuple[Anatomy, str, bool]  # the last says whether it is sure where the payloads begin
+
+
+def _shifted(source: Source, anatomy: Anatomy) -> Recovered | None:
+    """Return a header that can be read, but whose length is wrong; None if it is not."""
+    found = None if _fits(anatomy) else _whole(source, anatomy.text, anatomy.header_length)
+    return None if found is None or found[0].data == anatomy.data else found
 
 
 def _recovered(source: Source, anatomy: Anatomy) -> Recovered | None:
@@ -103,17 +107,16 @@ def _whole(source: Source, text: bytes, length: int) -> Recovered | None:
     except sexp.SexpError:
         return None
     rest, text = text[end:length], text[:end]
-    draft = _read(source, text, end)  # tells the alignment
-    if draft is None:
+    in_file = end <= length <= source.size - FRAME_SIZE
+    made = _read(source, text, length if in_file else end)  # tells the alignment, too
+    if made is None:
         return None
-    usual = _read(source, text, aligned(FRAME_SIZE + end, draft.alignment) - FRAME_SIZE)
-    if end <= length <= source.size - FRAME_SIZE:
-        made = _read(source, text, length)
-        blank = not rest.strip(_BLANKS)
-        if made is not None and not _fits(made) and usual is not None and _fits(usual):
-            made = made if blank and made.data % made.alignment == 0 else None
-        if made is not None:
-            return made, "what follows its expression is left out", blank or _fits(made)
+    left_out, blank = "what follows its expression is left out", not rest.strip(_BLANKS)
+    if in_file and (_fits(made) or (blank and made.data % made.alignment == 0)):
+        return made, left_out, True
+    usual = _read(source, text, aligned(FRAME_SIZE + end, made.alignment) - FRAME_SIZE)
+    if in_file and (usual is None or not _fits(usual)):
+        return made, left_out, blank
     return None if usual is None else (usual, f"its length was {length}; its text is whole", _fits(usual))
 
 

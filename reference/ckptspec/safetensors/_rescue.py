@@ -54,15 +54,14 @@ _WRONG_LENGTH: Final = "its length was wrong; its text is whole"
 
 def _shifted(source: Source, anatomy: Anatomy) -> Recovered | None:
     """Return a header that can be read, but whose length is wrong; None if it is not."""
-    known = anatomy.header_length
+    known, to_end = anatomy.header_length, _length_to_end(anatomy)
+    if to_end == known:
+        return None
     scanner = Scanner(anatomy.text, SAFETENSORS_MAX_DEPTH)
     scanner.value()
-    text = anatomy.text[: scanner.at]
-    length = _fitting_length(source, text, scanner.at, known)
-    if length is None:
-        return None
-    made = Anatomy(size=source.size, header_length=length, text=text)
-    return (made, _WRONG_LENGTH, {}, True) if read_again(Examination(source, Report()), made) else None
+    length = _likelier(source, scanner.at, known, to_end)
+    made = None if length == known else _read(source, anatomy.text[: scanner.at], length)
+    return None if made is None else (made, _WRONG_LENGTH, {}, True)
 
 
 def _recovered(source: Source, anatomy: Anatomy) -> Recovered | None:
@@ -102,27 +101,27 @@ def _whole(source: Source, text: bytes, length: int | None) -> Recovered | None:
     reason = "what is not JSON in it was put right" if names or bom else "what follows its object is left out"
     object_only = right[: scanner.at]
     end = bom + scanner.at - sum(move for place, move in moves if place <= scanner.at)
-    sure = True
-    if length is None:
-        length, reason = _true_length(source, object_only, end), _WRONG_LENGTH
-        sure = length == _length_to_end(source, object_only, end)
-    else:
-        fitting = _fitting_length(source, object_only, end, length)
-        if fitting is not None:
-            length, reason = fitting, _WRONG_LENGTH
-        elif text[end:length].strip(b" "):  # payloads, or what somebody put there
-            sure = length == _length_to_end(source, object_only, end)
-    made = Anatomy(size=source.size, header_length=length, text=object_only)
-    if not read_again(Examination(source, Report()), made):
+    made = _read(source, object_only, end if length is None else length)
+    if made is None:
         return None
-    return made, reason, names, sure
+    to_end = _length_to_end(made)
+    true = _likeliest(source, end, to_end) if length is None else _likelier(source, end, length, to_end)
+    if true != made.header_length:
+        made = _read(source, object_only, true)
+    # Payloads may lie behind the object, or what somebody put there.
+    sure = true == to_end or (length is not None and not text[end:length].strip(b" "))
+    return None if made is None else (made, reason if true == length else _WRONG_LENGTH, names, sure)
 
 
-def _length_to_end(source: Source, text: bytes, end: int) -> int:
-    """Return the length of the header if the payloads end where the file does; its object is ``text``."""
-    probe = Anatomy(size=source.size, header_length=end, text=text)
-    read_again(Examination(source, Report()), probe)
-    return source.size - FRAME_SIZE - max((entry.end for entry in probe.entries if entry.end is not None), default=0)
+def _read(source: Source, text: bytes, length: int) -> Anatomy | None:
+    """Read a header whose object is ``text`` as if it had this length; None if it is none."""
+    made = Anatomy(size=source.size, header_length=length, text=text)
+    return made if read_again(Examination(source, Report()), made) else None
+
+
+def _length_to_end(anatomy: Anatomy) -> int:
+    """Return the length that a header has if the payloads end where the file does."""
+    return anatomy.size - FRAME_SIZE - max((entry.end for entry in anatomy.entries if entry.end is not None), default=0)
 
 
 def _possible(source: Source, end: int, length: int) -> bool:
@@ -130,29 +129,27 @@ def _possible(source: Source, end: int, length: int) -> bool:
     return end <= length <= min(source.size - FRAME_SIZE, end + _PADDING) and _is_blank(source, end, length)
 
 
-def _fitting_length(source: Source, text: bytes, end: int, known: int) -> int | None:
-    """Return the length with which the payloads end where the file does, if that is more likely than the known one.
+def _likelier(source: Source, end: int, known: int, to_end: int) -> int:
+    """Return the likelier one of two lengths: that which the frame has, and that with which payloads end at the end.
 
     Writers pad to a multiple of 8 bytes. A file that lost or got some bytes at its end has a good length still.
     """
-    length = _length_to_end(source, text, end)
-    if length == known or not _possible(source, end, length):
-        return None
+    if to_end == known or not _possible(source, end, to_end):
+        return known
     unit = SAFETENSORS_HEADER_ALIGNMENT
     good = _possible(source, end, known) and (FRAME_SIZE + known) % unit == 0
-    return None if good and (length < known or (FRAME_SIZE + length) % unit) else length
+    return known if good and (to_end < known or (FRAME_SIZE + to_end) % unit) else to_end
 
 
-def _true_length(source: Source, text: bytes, end: int) -> int:
-    """Return the length of a header whose object is ``text`` and ends ``end`` bytes after the frame.
+def _likeliest(source: Source, end: int, to_end: int) -> int:
+    """Return the length of a header whose object ends ``end`` bytes after the frame, which does not know it.
 
     The payloads end where the file does, if nothing is missing. Otherwise they begin where writers begin them, after
     spaces up to a multiple of 8 bytes, if there are such spaces; else right after the object.
     """
     unit = SAFETENSORS_HEADER_ALIGNMENT
     padded = -(-(FRAME_SIZE + end) // unit) * unit - FRAME_SIZE
-    candidates = (_length_to_end(source, text, end), padded)
-    return next((length for length in candidates if _possible(source, end, length)), end)
+    return next((length for length in (to_end, padded) if _possible(source, end, length)), end)
 
 
 def _is_blank(source: Source, start: int, end: int) -> bool:
