@@ -109,14 +109,14 @@ def dumps(model: Model | Checkpoint | TensorFile, *, version: int | None = None)
     return module_for(model).to_bytes(model, version)
 
 
-def validate(where: str | os.PathLike[str] | Buffer, *, format: str | None = None) -> Report:
+def validate(where: str | os.PathLike[str] | Buffer, *, format: str | None = None, payloads: bool = True) -> Report:
     """Report everything that is wrong with a file, or with bytes; text is a path.
 
-    The format is told from the content, unless given. Bad bytes never raise; a file that the system will not read
-    raises OSError.
+    The format is told from the content, unless given. ``payloads=False`` looks at the structure only: no payload is
+    read and no checksum of one compared. Bad bytes never raise; a file that the system will not read raises OSError.
     """
     with open_source(where) as source:
-        return report_on(source, format)
+        return report_on(source, format, payloads=payloads)
 
 
 def decode(where: str | os.PathLike[str] | Buffer) -> dict[str, Any]:

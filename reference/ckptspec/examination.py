@@ -25,12 +25,18 @@ class Stop(Exception):  # noqa: N818  # not an error: the examination cannot or 
 
 
 class Examination:
-    """One pass over one source. ``report`` is None when reading."""
+    """One pass over one source. ``report`` is None when reading.
 
-    def __init__(self, source: Source, report: Report | None = None, *, verify: bool = True) -> None:
+    Without ``verify``, no checksum is compared; without ``payloads``, only those that need no payload are.
+    """
+
+    def __init__(
+        self, source: Source, report: Report | None = None, *, verify: bool = True, payloads: bool = True
+    ) -> None:
         self.source = source
         self.report = report
         self.verify = verify
+        self.payloads = payloads
         self._counts: Counter[str] = Counter()
 
     @property

@@ -47,8 +47,8 @@ class FormatModule(Protocol):
     def holds(self, model: object) -> bool: ...
     def to_file(self, path: str | os.PathLike[str], model: Any, version: int | None = None) -> None: ...
     def to_bytes(self, model: Any, version: int | None = None) -> bytes: ...
-    def validate(self, source: Source) -> Report: ...
-    def inspect(self, source: Source) -> tuple[Report, dict[str, Any]]: ...
+    def validate(self, source: Source, *, payloads: bool = True) -> Report: ...
+    def inspect(self, source: Source, *, payloads: bool = True) -> tuple[Report, dict[str, Any]]: ...
     def regions(self, source: Source) -> Iterator[Region]: ...
     def salvage(self, source: Source, intact_only: bool) -> tuple[Any, list[Survivor], Report]: ...
 
@@ -126,13 +126,16 @@ def format_of(source: Source) -> str:
     return known
 
 
-def report_on(source: Source, format: str | None = None) -> Report:
-    """Return the report on a source, whose format is told from its content unless given."""
+def report_on(source: Source, format: str | None = None, *, payloads: bool = True) -> Report:
+    """Return the report on a source, whose format is told from its content unless given.
+
+    Without ``payloads``, none is read: no checksum of one is compared, and neither gaps nor booleans are looked at.
+    """
     from .findings import Report
 
     known = recognise(source) if format is None else format
     if known is not None:
-        return module_of(known).validate(source)
+        return module_of(known).validate(source, payloads=payloads)
     return Report(source=source.name, size=source.size, findings=[unrecognised(source)])
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from .progress import advance
 from .source import path_text
+from .urls import is_url, shown_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -77,6 +78,8 @@ def publishing(path: str | os.PathLike[str]) -> Iterator[Draft]:
     no regular file included.
     """
     name = path_text(path)
+    if is_url(path):
+        raise OSError(errno.EINVAL, "Only files of this machine can be written; write one and copy it", shown_url(name))
     if os.path.basename(name) in ("", ".", ".."):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     target = os.path.realpath(name)

@@ -20,11 +20,21 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from .errors import ArgumentError
 from .progress import advance
 from .text import show
+from .urls import is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BufferSource", "FileSource", "PatchedSource", "Source", "open_source", "path_text"]
+__all__ = [
+    "BufferSource",
+    "FileSource",
+    "PatchedSource",
+    "Source",
+    "WithoutPayloads",
+    "open_path",
+    "open_source",
+    "path_text",
+]
 
 BLOCK: Final = 1 << 20  # bytes that are read at a time when a payload is streamed
 
@@ -35,6 +45,7 @@ class Source(ABC):
     name: str | None = None
     size: int
     in_memory: bool = False
+    streams: int = 1  # reads that are worth having under way at a time
 
     @abstractmethod
     def read(self, offset: int, size: int) -> bytes | memoryview:
@@ -207,6 +218,7 @@ class PatchedSource(Source):
         self.name = source.name
         self.size = source.size
         self.in_memory = source.in_memory
+        self.streams = source.streams
         self._source = source
         self._patches = dict(patches)
         self._content: memoryview | None = None
@@ -230,6 +242,34 @@ class PatchedSource(Source):
         return self._content[offset : offset + size]
 
 
+class WithoutPayloads(Source):
+    """Another source that is read as it is, but whose views are zeros that take no memory: who only asks what could be
+    read, and does not look at it, need not map it."""
+
+    def __init__(self, source: Source) -> None:
+        self.name = source.name
+        self.size = source.size
+        self.in_memory = source.in_memory
+        self.streams = source.streams
+        self._source = source
+        self._zeros: memoryview | None = None
+
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        return self._source.read(offset, size)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        if self._zeros is None:
+            self._zeros = _zeros(self.size)
+        return self._zeros[offset : offset + size]
+
+
+def _zeros(size: int) -> memoryview:
+    if not size or not hasattr(mmap, "MAP_PRIVATE"):
+        return memoryview(bytes(size))
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    return memoryview(mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ))
+
+
 def path_text(path: Any) -> str:
     """Return a path as text that the system can take; ArgumentError if it is none."""
     try:
@@ -244,8 +284,17 @@ def path_text(path: Any) -> str:
     return name
 
 
+def open_path(path: str | os.PathLike[str]) -> Source:
+    """Open a path, or an address that fsspec knows; OSError if there is no regular file that can be read."""
+    if is_url(path):
+        from .remote import open_url  # late: most files are here
+
+        return open_url(os.fspath(path))
+    return FileSource(path)
+
+
 def open_source(where: str | os.PathLike[str] | Buffer) -> Source:
-    """Open a path, or wrap bytes; OSError if the path is no readable regular file."""
+    """Open what ``open_path`` opens, or wrap bytes."""
     if isinstance(where, (str, os.PathLike)):
-        return FileSource(where)
+        return open_path(where)
     return BufferSource(where)

@@ -56,6 +56,7 @@ def _add_looking(verb: Adder) -> None:
     made.add_argument("files", nargs="+", metavar="FILE", help="a file; - is standard input")
     made.add_argument("--strict", action="store_true", help="fail on canonical findings too")
     made.add_argument("--format", help="do not recognise the format, take this one")
+    made.add_argument("--structure-only", action="store_true", help="read no payloads and verify no checksum of one")
     made.add_argument("--quiet", "-q", action="store_true", help="only say which files are refused")
     made.add_argument("--json", action="store_true", help="print JSON")
 
@@ -63,6 +64,7 @@ def _add_looking(verb: Adder) -> None:
     made.add_argument("file", metavar="FILE", help="a file; - is standard input")
     made.add_argument("--hex", action="store_true", help="show the bytes, field by field")
     made.add_argument("--only", metavar="PATH", default="", help="with --hex: only fields whose path begins so")
+    made.add_argument("--structure-only", action="store_true", help="read no payloads and verify no checksum of one")
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--html", metavar="OUT", help="write an HTML page that needs no other file; - is standard output")
     made.add_argument("--no-values", action="store_true", help="with --html: no statistics, read no payloads")

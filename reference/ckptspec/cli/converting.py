@@ -9,6 +9,7 @@ from .. import convert as conversions
 from ..errors import ArgumentError
 from ..progress import meter
 from ..text import count, printable
+from ..urls import shown_url
 from .io import open_argument, print_json, would_overwrite
 
 __all__ = ["convert"]
@@ -31,7 +32,7 @@ def convert(args: argparse.Namespace) -> int:
             plan.write(args.target, lossy=args.lossy)
     if args.json:
         written = good and not args.dry_run
-        print_json({"source": args.source, "target": args.target, "written": written, **made.to_json()})
+        print_json({"source": shown_url(args.source), "target": args.target, "written": written, **made.to_json()})
     else:
         _tell(args, made, good)
     return 0 if good else 1

@@ -7,13 +7,14 @@ import os
 import sys
 from typing import Any
 
-from .. import load, oam, safetensors, save
+from .. import oam, safetensors, save
 from ..findings import Report
 from ..formats import format_of, module_of
 from ..progress import meter
 from ..terminal import Style, columns
 from ..text import count, printable
-from .io import open_argument, print_json, would_overwrite
+from ..urls import shown_url
+from .io import open_argument, print_json, shown, would_overwrite
 
 __all__ = ["canonicalize", "metadata", "quantize", "salvage"]
 
@@ -30,7 +31,7 @@ def salvage(args: argparse.Namespace) -> int:
         states[item.state] = states.get(item.state, 0) + 1
     if args.json:
         parts = [item.to_json() for item in survivors]
-        print_json({"source": args.source, "target": args.target, "damaged": not report.ok, "parts": parts})
+        print_json({"source": shown_url(args.source), "target": args.target, "damaged": not report.ok, "parts": parts})
         return 0
     name = printable(args.target)
     if report.ok:
@@ -66,22 +67,22 @@ def _left_out(report: Report) -> str:
 
 def canonicalize(args: argparse.Namespace) -> int:
     """Rewrite a file in the newest version and canonical layout."""
-    with meter(2 * os.stat(args.source).st_size, "canonicalize"):
-        model = load(args.source)
+    with open_argument(args.source) as source, meter(2 * source.size, "canonicalize"):
+        model = module_of(format_of(source)).read(source)
         save(args.target, model)
     version = getattr(model, "version", None)  # safetensors files have none
     told = "rewritten" if version is None else f"rewritten from version {version}"
-    return _written(args, {"from_version": version}, told)
+    return _written(args, source.size, {"from_version": version}, told)
 
 
 def quantize(args: argparse.Namespace) -> int:
     """Quantize the weights of a file."""
     if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
-    with meter(os.stat(args.source).st_size, "quantize"):
-        model = load(args.source)
+    with open_argument(args.source) as source, meter(source.size, "quantize"):
+        model = module_of(format_of(source)).read(source)
         if not isinstance(model, oam.Model):
-            print(f"ckptspec: {printable(args.source)}: only .oam files hold quantized weights", file=sys.stderr)
+            print(f"ckptspec: {shown(args.source)}: only .oam files hold quantized weights", file=sys.stderr)
             return 1
         made = oam.quantize(model, args.encoding)
         save(args.target, made)
@@ -89,7 +90,7 @@ def quantize(args: argparse.Namespace) -> int:
     done = len(made.weights) - kept
     dropped = "; the optimizer is dropped" if model.optimizer is not None else ""
     facts = {"quantized": done, "kept": kept, "optimizer_dropped": model.optimizer is not None}
-    return _written(args, facts, f"{count(done, 'weight')} as {args.encoding}, {kept} kept{dropped}")
+    return _written(args, source.size, facts, f"{count(done, 'weight')} as {args.encoding}, {kept} kept{dropped}")
 
 
 def metadata(args: argparse.Namespace) -> int:
@@ -106,13 +107,14 @@ def metadata(args: argparse.Namespace) -> int:
     in_place = None
     if changes or args.clear:
         in_place = edit_metadata(args.file, changes or None, replace=args.clear, reserve=args.reserve)
-    found = load(args.file)
-    if not isinstance(found, safetensors.TensorFile):
-        print(f"ckptspec: {printable(args.file)}: only safetensors files have metadata", file=sys.stderr)
-        return 1
+    with open_argument(args.file) as source:
+        if format_of(source) != "safetensors":
+            print(f"ckptspec: {shown(args.file)}: only safetensors files have metadata", file=sys.stderr)
+            return 1
+        found = safetensors.anatomy_of(source)
     if args.json:
         how = None if in_place is None else "in place" if in_place else "rewritten"
-        print_json({"file": args.file, "written": how, "metadata": found.metadata})
+        print_json({"file": shown_url(args.file), "written": how, "metadata": found.metadata})
         return 0
     if in_place is not None:
         print(f"{printable(args.file)}: {'changed in place' if in_place else 'written anew'}")
@@ -123,11 +125,11 @@ def metadata(args: argparse.Namespace) -> int:
     return 0
 
 
-def _written(args: argparse.Namespace, facts: dict[str, Any], line: str) -> int:
-    before, after = os.stat(args.source).st_size, os.stat(args.target).st_size
+def _written(args: argparse.Namespace, before: int, facts: dict[str, Any], line: str) -> int:
+    after = os.stat(args.target).st_size
     if args.json:
         sizes = {"source_size": before, "target_size": after}
-        print_json({"source": args.source, "target": args.target, **sizes, **facts})
+        print_json({"source": shown_url(args.source), "target": args.target, **sizes, **facts})
     else:
         print(f"{printable(args.target)}: {line}; {before} bytes before, {after} now")
     return 0

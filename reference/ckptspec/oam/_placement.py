@@ -81,7 +81,7 @@ def uncovered(anatomy: Anatomy, placed: list[Section]) -> Iterator[tuple[int, in
 
 
 def _padding(exam: Examination, anatomy: Anatomy, placed: list[Section]) -> None:
-    for offset, size in uncovered(anatomy, placed):
+    for offset, size in uncovered(anatomy, placed) if exam.payloads else ():
         found = exam.source.first_nonzero(offset, size)
         if found is not None:
             at, byte = found

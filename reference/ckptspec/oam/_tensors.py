@@ -331,6 +331,8 @@ class _Checker:
             self.exam.emit("OAM-TEN-GAP", start, size - end, f"{self.where}.blob", f"{size} bytes", last)
 
     def _bools(self) -> None:
+        if not self.exam.payloads:
+            return
         entries = self.index.entries
         for row in np.flatnonzero((entries["dtype"] == _BOOL) & (entries["num_bytes"] > 0)):
             if int(row) in self.index.bad:

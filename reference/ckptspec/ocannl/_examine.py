@@ -198,7 +198,7 @@ class _Whole:
             self.exam.emit("OCANNL-DAT-TRAILING", end, rest, "", count(rest, "byte"), "the end of the file")
 
     def _zeros(self, offset: int, size: int) -> None:
-        found = self.exam.source.first_nonzero(offset, size)
+        found = self.exam.source.first_nonzero(offset, size) if self.exam.payloads else None
         if found is not None:
             at, byte = found
             expected = f"only zeros from {offset} to {offset + size}"

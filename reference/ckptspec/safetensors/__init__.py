@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..formats import reading_as
-from ..source import BufferSource, FileSource, Source
+from ..source import BufferSource, Source, WithoutPayloads, open_path
 from ..spec.schema import SAFETENSORS_MAX_HEADER
 from ..text import show
 from ._anatomy import FRAME_SIZE, Anatomy
@@ -61,7 +61,7 @@ def load(path: str | os.PathLike[str]) -> TensorFile:
 
     Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
     """
-    with FileSource(path) as source, reading_as(source, "safetensors"):
+    with open_path(path) as source, reading_as(source, "safetensors"):
         return read(source)
 
 
@@ -180,32 +180,35 @@ def _planned(model: TensorFile, version: int | None) -> Any:
     return plan(items_of(model), metadata)
 
 
-def _examined(source: Source) -> tuple[Report, Anatomy | None]:
+def _examined(source: Source, payloads: bool = True) -> tuple[Report, Anatomy | None]:
     from ..findings import Report
 
     report = Report(source=source.name, format="safetensors", size=source.size)
-    return report, examine(Examination(source, report))
+    return report, examine(Examination(source, report, payloads=payloads))
 
 
-def _validated(source: Source) -> tuple[Report, Anatomy | None]:
-    report, anatomy = _examined(source)
+def _validated(source: Source, payloads: bool) -> tuple[Report, Anatomy | None]:
+    report, anatomy = _examined(source, payloads)
     if anatomy is not None and not report.ok:
         from ._rescue import rescue
 
-        report.survivors = rescue(source, anatomy)[1]
+        report.survivors = rescue(WithoutPayloads(source), anatomy)[1]
     return report, anatomy
 
 
-def validate(source: Source) -> Report:
-    """Report everything that is wrong with an open source."""
-    return _validated(source)[0]
+def validate(source: Source, *, payloads: bool = True) -> Report:
+    """Report everything that is wrong with an open source; without ``payloads``, none is read."""
+    return _validated(source, payloads)[0]
 
 
-def inspect(source: Source) -> tuple[Report, dict[str, Any]]:
-    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read."""
+def inspect(source: Source, *, payloads: bool = True) -> tuple[Report, dict[str, Any]]:
+    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read.
+
+    Without ``payloads``, none is read.
+    """
     from ._describe import description
 
-    report, anatomy = _validated(source)
+    report, anatomy = _validated(source, payloads)
     return report, {} if anatomy is None else description(anatomy)
 
 

@@ -8,6 +8,7 @@ copied as they are, and published in one step.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,6 +21,7 @@ from ..publish import publishing
 from ..source import FileSource
 from ..spec.schema import SAFETENSORS_HEADER_ALIGNMENT, SAFETENSORS_MAX_HEADER, SafetensorsFrame
 from ..text import show
+from ..urls import is_url, shown_url
 from . import anatomy_of
 from ._anatomy import FRAME_SIZE, Anatomy
 from ._write import checked_metadata, header_text
@@ -44,6 +46,8 @@ def edit_metadata(
     done in place, and parts from them otherwise. Raises ArgumentError for what no file can hold, FormatError if the
     file must be refused, OSError if the system will not write, in which case the file is as it was.
     """
+    if is_url(path):
+        raise OSError(errno.EINVAL, "Only files of this machine can be changed", shown_url(os.fspath(path)))
     if isinstance(reserve, bool) or not isinstance(reserve, int) or reserve < 0:
         raise ArgumentError(f"found {show(reserve)}, expected a number of bytes", "reserve")
     with FileSource(path) as source:
