@@ -190,11 +190,11 @@ def _dense(value: Any, where: str) -> np.ndarray[Any, Any] | None:
     return value if value.size else None
 
 
-def _examined(source: Source) -> tuple[Report, Anatomy | None]:
+def _examined(source: Source, verify: bool = True) -> tuple[Report, Anatomy | None]:
     from ..findings import Report
 
     report = Report(source=source.name, format="oam", size=source.size)
-    anatomy = examine(Examination(source, report))
+    anatomy = examine(Examination(source, report, verify=verify))
     if anatomy is not None:
         report.version = anatomy.header["version"]
     return report, anatomy
@@ -228,9 +228,12 @@ def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model
     return model, survivors
 
 
-def validate(source: Source) -> Report:
-    """Report everything that is wrong with an open source."""
-    return _validated(source)[0]
+def validate(source: Source, *, verify: bool = True, survivors: bool = True) -> Report:
+    """Report everything that is wrong with an open source.
+
+    Without ``verify``, no payload is read; without ``survivors``, nobody wants to know what can still be read.
+    """
+    return (_validated(source) if verify and survivors else _examined(source, verify))[0]
 
 
 def inspect(source: Source) -> tuple[Report, dict[str, Any]]:

@@ -144,19 +144,22 @@ def _planned(model: Checkpoint, version: int | None) -> Any:
     return plan(items_of(model), model.alignment, model.training)
 
 
-def _examined(source: Source) -> tuple[Report, Anatomy | None]:
+def _examined(source: Source, verify: bool = True) -> tuple[Report, Anatomy | None]:
     from ..findings import Report
 
     report = Report(source=source.name, format="ocannl", size=source.size)
-    anatomy = examine(Examination(source, report))
+    anatomy = examine(Examination(source, report, verify=verify))
     if anatomy is not None:
         report.version = anatomy.version
     return report, anatomy
 
 
-def validate(source: Source) -> Report:
-    """Report everything that is wrong with an open source."""
-    return _validated(source)[0]
+def validate(source: Source, *, verify: bool = True, survivors: bool = True) -> Report:
+    """Report everything that is wrong with an open source.
+
+    Without ``verify``, only the header is read; without ``survivors``, nobody wants to know what can still be read.
+    """
+    return (_validated(source) if verify and survivors else _examined(source, verify))[0]
 
 
 def _validated(source: Source) -> tuple[Report, Anatomy | None]:

@@ -196,9 +196,12 @@ def _validated(source: Source) -> tuple[Report, Anatomy | None]:
     return report, anatomy
 
 
-def validate(source: Source) -> Report:
-    """Report everything that is wrong with an open source."""
-    return _validated(source)[0]
+def validate(source: Source, *, verify: bool = True, survivors: bool = True) -> Report:
+    """Report everything that is wrong with an open source.
+
+    There is no checksum to verify. Without ``survivors``, nobody wants to know what can still be read.
+    """
+    return (_validated(source) if survivors else _examined(source))[0]
 
 
 def inspect(source: Source) -> tuple[Report, dict[str, Any]]:
