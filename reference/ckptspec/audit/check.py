@@ -158,15 +158,15 @@ def _digest(source: Source) -> str:
 
 
 def _content(job: Job, options: Options, source: Source, name: str) -> Examined:
-    format = recognise(source)
+    found = recognise(source)
     ending = extension_of(name)
-    if options.format is not None and format != options.format:
-        if not job.named and (format is not None or ending != options.format):
-            return _plain(job, "other", "" if format is None else f"a file of the format {format}")
-        format = options.format  # where a file of this format should be
-    elif format is None:
+    if options.format is not None and found != options.format:
+        if not job.named and (found is not None or ending != options.format):
+            return _plain(job, "other", "" if found is None else f"a file of the format {found}")
+        found = options.format  # where a file of this format should be
+    elif found is None:
         return _foreign(job, source, ending)
-    report = module_of(format).validate(source, verify=options.verify, survivors=False)
+    report = module_of(found).validate(source, verify=options.verify, survivors=False)
     return _summary(job, report)
 
 

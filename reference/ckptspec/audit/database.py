@@ -109,11 +109,10 @@ def open_to_read(path: str) -> sqlite3.Connection:
     path = path_text(path)
     os.stat(path)  # what the system has to say is clearer than what SQLite says
     with failures(path):
-        connection = sqlite3.connect(_uri(path, "ro"), uri=True, timeout=_BUSY)
+        connection = sqlite3.connect(_uri(path, "ro"), uri=True, timeout=_BUSY, isolation_level=None)
         try:
             if not _check_identity(connection, path):
                 raise OSError(errno.EINVAL, "Not a database of audit results", path)
-            # What is read belongs together, even if an audit goes on meanwhile.
             connection.execute("PRAGMA temp_store = MEMORY")
         except BaseException:
             connection.close()
@@ -166,7 +165,9 @@ class Store:
             with failures(self.path):
                 if self._db.in_transaction:
                     self._db.execute("COMMIT")
-                with contextlib.suppress(sqlite3.OperationalError):  # unless somebody reads: one file that can be copied
+                with contextlib.suppress(
+                    sqlite3.OperationalError
+                ):  # unless somebody reads: one file that can be copied
                     self._db.execute("PRAGMA busy_timeout = 0")
                     self._db.execute("PRAGMA journal_mode = DELETE")
                 self._db.close()
@@ -257,7 +258,7 @@ class Store:
 
     def _insert(self, examined: Examined, options: Options) -> None:
         file = self._file_id(examined.path)
-        kinds = {kind: 0 for kind in (REJECT, CANONICAL, NOTE)}
+        kinds = dict.fromkeys((REJECT, CANONICAL, NOTE), 0)
         for rule, number in examined.counts.items():
             kinds[RULES[rule].kind] += number
         refused_for = " ".join(sorted(rule for rule in examined.counts if RULES[rule].kind == REJECT))

@@ -218,8 +218,9 @@ def _start() -> _Worker:
     try:
         root = str(Path(__file__).resolve().parents[2])
         program = _PROGRAM.format(root=root, fds=", ".join(map(str, theirs)))
-        # -P: nothing is imported from the folder that happens to be the current one, which may be full of strange files
-        process = subprocess.Popen(
+        # -P: nothing is imported from the folder that happens to be the current one, which may be full
+        # of strange files
+        process = subprocess.Popen(  # noqa: S603  # this very program
             [sys.executable, "-P", "-c", program],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

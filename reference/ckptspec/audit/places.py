@@ -192,13 +192,16 @@ def _entry(walking: _Walk, folder: _Folder, entry: os.DirEntry[str], inner: list
         elif entry.is_dir(follow_symlinks=False):
             if not walking.filter.excludes(names):
                 inner.append(_Folder(folder.root, names, pattern, states))
-        elif pattern is None and entry.is_file(follow_symlinks=False):
-            if walking.filter.takes(names) and not _special(walking, folder.root, names):
-                size, stamp = _stamp(entry.stat(follow_symlinks=False))
-                yield Place(path=entry.path, size=size, stamp=stamp)
+        elif pattern is None and entry.is_file(follow_symlinks=False) and _taken(walking, folder.root, names):
+            size, stamp = _stamp(entry.stat(follow_symlinks=False))
+            yield Place(path=entry.path, size=size, stamp=stamp)
     except OSError as error:
         if error.errno not in _GONE:
             yield Place(path=entry.path, trouble=error.strerror or str(error))
+
+
+def _taken(walking: _Walk, root: _Root, names: tuple[str, ...]) -> bool:
+    return walking.filter.takes(names) and not _special(walking, root, names)
 
 
 def _special(walking: _Walk, root: _Root, names: tuple[str, ...]) -> bool:

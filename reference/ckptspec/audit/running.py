@@ -147,8 +147,17 @@ class _Auditing:
         if known is not None and known.seen:
             return  # met twice
         if place.trouble:
-            self._record(Examined(path=place.path, size=0, stamp="", named=place.named, verdict="unreadable",
-                                  message=place.trouble, counts={}))
+            self._record(
+                Examined(
+                    path=place.path,
+                    size=0,
+                    stamp="",
+                    named=place.named,
+                    verdict="unreadable",
+                    message=place.trouble,
+                    counts={},
+                )
+            )
         elif known is not None and self._holds(known, place) and not self.options.digest:
             self.store.keep(known)
             self.counts["kept"] += 1

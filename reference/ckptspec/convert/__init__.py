@@ -127,11 +127,11 @@ def format_for(dst: str | os.PathLike[str], to: str | None = None) -> str:
         module_of(to)  # raises for an unknown one
         return to
     name = path_text(dst)
-    format = extension_of(name)
-    if format is None:
-        known = ", ".join(EXTENSIONS)
-        raise ArgumentError(f"the extension {show(os.path.splitext(name)[1].lower())} is none of {known}; name the format", "to")
-    return format
+    known = extension_of(name)
+    if known is None:
+        found = show(os.path.splitext(name)[1].lower())
+        raise ArgumentError(f"the extension {found} is none of {', '.join(EXTENSIONS)}; name the format", "to")
+    return known
 
 
 def convert(
