@@ -1,6 +1,7 @@
 """What a run is compared with: another run of its database, another database, or a report in JSON Lines.
 
-Whatever it is, it becomes one temporary table of the connection: for each file, its verdict and why it is refused.
+Whatever it is, it becomes two temporary tables of the connection: ``base`` has verdict and reasons of the files that
+the database knows, by their numbers, ``strangers`` those that it does not.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ from .database import failures, open_to_read, split
 __all__ = ["comparable", "covers", "load", "run_named"]
 
 _SQLITE: Final = b"SQLite format 3\0"
-_TABLE: Final = """
-CREATE TEMP TABLE base (
-    folder BLOB NOT NULL, name BLOB NOT NULL, verdict TEXT NOT NULL, refused_for TEXT NOT NULL,
-    PRIMARY KEY (folder, name)
-) WITHOUT ROWID
+_TABLES: Final = """
+DROP TABLE IF EXISTS base;
+DROP TABLE IF EXISTS strangers;
+CREATE TEMP TABLE base (file INTEGER PRIMARY KEY, verdict TEXT NOT NULL, refused_for TEXT NOT NULL);
+CREATE TEMP TABLE strangers (folder BLOB NOT NULL, name BLOB NOT NULL, verdict TEXT NOT NULL);
+"""
+_OWN: Final = """
+INSERT INTO base SELECT s.file, r.verdict, r.refused_for FROM seen s JOIN results r ON r.id = s.result WHERE s.run = ?
 """
 _OF_RUN: Final = """
 SELECT o.path, f.name, r.verdict, r.refused_for
 FROM seen s JOIN results r ON r.id = s.result JOIN files f ON f.id = s.file JOIN folders o ON o.id = f.folder
 WHERE s.run = ?
 """
+_FILE: Final = "SELECT f.id FROM folders o JOIN files f ON f.folder = o.id WHERE o.path = ? AND f.name = ?"
 
 Row = tuple[bytes, bytes, str, str]
 
@@ -57,24 +62,24 @@ def comparable(db: sqlite3.Connection, run: int) -> int | None:
 
 
 def load(db: sqlite3.Connection, path: str, run: int, what: str | None) -> str:
-    """Fill the table ``base``, and return what it is made of, for people; ``""`` if it is empty for want of a run.
+    """Fill the tables, and return what it is made of, for people; ``""`` if it is empty for want of a run.
 
     ``what`` is the number of a run, ``last`` (the same as None: the last finished run of the same scope), or the path
     of a database or report. Raises ArgumentError and OSError.
     """
     with failures(path):
-        db.execute("DROP TABLE IF EXISTS base")
-        db.execute(_TABLE)
+        for statement in filter(None, map(str.strip, _TABLES.split(";"))):
+            db.execute(statement)
     if what is None or what == "last":
         number = comparable(db, run)
         if number is None and what is not None:
             raise ArgumentError("there is no earlier finished run of the same places", "baseline")
         if number is None:
             return ""
-        _fill(db, path, _rows_of(db, path, number))
+        _take_run(db, path, number)
         return f"run {number}"
     if what.isascii() and what.isdigit():
-        _fill(db, path, _rows_of(db, path, run_named(db, path, int(what))))
+        _take_run(db, path, run_named(db, path, int(what)))
         return f"run {int(what)}"
     with open(what, "rb") as file:
         is_database = file.read(len(_SQLITE)) == _SQLITE
@@ -90,9 +95,19 @@ def load(db: sqlite3.Connection, path: str, run: int, what: str | None) -> str:
     return f"run {number} of {printable(what)}"
 
 
+def _take_run(db: sqlite3.Connection, path: str, run: int) -> None:
+    with failures(path):
+        db.execute(_OWN, (run,))
+
+
 def _fill(db: sqlite3.Connection, path: str, rows: Iterator[Row]) -> None:
     with failures(path):
-        db.executemany("INSERT OR REPLACE INTO base VALUES (?, ?, ?, ?)", rows)
+        for folder, name, verdict, refused_for in rows:
+            file = db.execute(_FILE, (folder, name)).fetchone()
+            if file is None:
+                db.execute("INSERT INTO strangers VALUES (?, ?, ?)", (folder, name, verdict))
+            else:
+                db.execute("INSERT OR REPLACE INTO base VALUES (?, ?, ?)", (*file, verdict, refused_for))
 
 
 def _rows_of(db: sqlite3.Connection, path: str, run: int) -> Iterator[Row]:

@@ -177,9 +177,10 @@ def line_of(result: Result, style: Style) -> Iterator[str]:
 
 def json_lines(view: View, *, only: str | None = None, rule: str | None = None) -> Iterator[str]:
     """Yield a report in JSON Lines, pieces of many lines each: an object for each file."""
+    encode = json.JSONEncoder(separators=(",", ":")).encode
     lines = []
     for result in view.results(only, rule):
-        lines.append(json.dumps(result.to_json(), separators=(",", ":")))
+        lines.append(encode(result.to_json()))
         if len(lines) >= _CHUNK:
             yield "\n".join(lines) + "\n"
             lines = []

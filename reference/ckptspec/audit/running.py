@@ -100,13 +100,13 @@ def audit(
     own = executor is None
     if executor is None:
         executor = Processes() if workers is None else Processes(workers)
-    filter = Filter(include, exclude)
+    wanted = Filter(include, exclude)
     try:
         with Store(database) as store:
             store.begin(scope, {"verify": verify, "digest": digest, "all": everything})
             auditing = _Auditing(store, options, Dispatcher(executor, options), everything, watcher or _Silent())
             try:
-                auditing.go(texts, filter)
+                auditing.go(texts, wanted)
             except BaseException:
                 store.end("interrupted")
                 raise
@@ -126,9 +126,9 @@ class _Auditing:
     watcher: Watcher
     counts: dict[str, int] = field(default_factory=lambda: {"examined": 0, "kept": 0, "gone": 0})
 
-    def go(self, places: Sequence[str], filter: Filter) -> None:
+    def go(self, places: Sequence[str], wanted: Filter) -> None:
         self.watcher.begun(self.store.run)
-        for number, place in enumerate(walk(places, filter, avoid=self.store.files())):
+        for number, place in enumerate(walk(places, wanted, avoid=self.store.files())):
             self._take(place)
             if self.dispatcher.full:
                 while self.dispatcher.full:

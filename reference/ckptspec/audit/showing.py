@@ -106,8 +106,8 @@ class Shown:
         self._drawn = now
 
     def _count(self) -> None:
-        places, filter = self._arguments
-        for place in walk(places, filter):
+        places, wanted = self._arguments
+        for place in walk(places, wanted):
             if self._stop.is_set():
                 return
             self._total_files += 1

@@ -15,7 +15,7 @@ SCHEMA_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table. ``columns`` are name, type and meaning each; ``keys`` are constraints; ``indexes`` columns to find by."""
+    """A table. ``columns`` are name, type and meaning each; ``keys`` are constraints, ``indexes`` columns."""
 
     name: str
     doc: str

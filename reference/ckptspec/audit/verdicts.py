@@ -14,7 +14,7 @@ VERDICTS: Final = {
     "canonical": "Readers accept it, and it is as a writer would write it.",
     "accepted": "Readers accept it; a writer would write it otherwise.",
     "refused": "Readers must refuse it, or it is no checkpoint although it was named or has the extension of one.",
-    "unfinished": "It was never written to its end: a file that is cut short, or the draft of a writer that was killed.",
+    "unfinished": "Never written to its end: a file that is cut short, or the draft of a writer that was killed.",
     "other": "No checkpoint of a known format, or one that is being written.",
     "unreadable": "The system would not read it, or it changed while it was read.",
     "crashed": "The examination did not survive it: out of memory, most likely.",

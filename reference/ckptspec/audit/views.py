@@ -42,7 +42,7 @@ SELECTIONS: Final = {
 
 _FROM: Final = "FROM seen s JOIN results r ON r.id = s.result"
 _NAMED: Final = "JOIN files f ON f.id = s.file JOIN folders o ON o.id = f.folder"
-_BASE: Final = "LEFT JOIN base b ON b.folder = o.path AND b.name = f.name"
+_BASE: Final = "LEFT JOIN base b ON b.file = s.file"
 # Known: the baseline has it with the same fault. What was cut short and what is refused are the same fault by degrees.
 _IS_KNOWN: Final = """(b.verdict IS NOT NULL AND covers(r.refused_for, b.refused_for) AND (b.verdict = r.verdict
     OR (b.verdict IN ('refused', 'unfinished') AND r.verdict IN ('refused', 'unfinished'))))"""
@@ -52,26 +52,12 @@ _CHANGE: Final = f"""CASE
     WHEN b.verdict IN ({_BAD_SQL}) AND r.verdict NOT IN ({_BAD_SQL}) THEN 'fixed'
     WHEN b.verdict != r.verdict OR b.refused_for != r.refused_for THEN 'changed'
     ELSE '' END"""
-_STORED: Final = (
-    "size",
-    "digest",
-    "verdict",
-    "format",
-    "version",
-    "old",
-    "rejects",
-    "canonicals",
-    "notes",
-    "refused_for",
-    "truncated",
-    "message",
-    "verified",
-)
-_NAMES: Final = ("_id", "folder", "name", *_STORED, "change")
-_COLUMNS: Final = f"r.id, o.path, f.name, {', '.join(f'r.{name}' for name in _STORED)}"
+_FIRST: Final = ("old", "truncated", "verified", "refused_for")  # these are stored otherwise than they are told
+_REST: Final = ("size", "digest", "verdict", "format", "version", "rejects", "canonicals", "notes", "message")
+_COLUMNS: Final = f"r.id, o.path, f.name, {', '.join(f'r.{name}' for name in (*_FIRST, *_REST))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: that would take longer than to read it
 class Result:
     """The result of a file in a run. ``change`` is what has become of it since the baseline, ``""``: nothing.
 
@@ -261,9 +247,9 @@ class View:
             )
 
     def changes(self) -> dict[str, int]:
-        """Return how many files have changed in which way since the baseline; of a run that did not end, none vanish."""
+        """Return how many files have changed in which way; none vanish from a run that did not end."""
         with failures(self.path):
-            query = f"SELECT {_CHANGE}, count(*) {_FROM} {_NAMED} {_BASE} WHERE s.run = :run GROUP BY 1"
+            query = f"SELECT {_CHANGE}, count(*) {_FROM} {_BASE} WHERE s.run = :run GROUP BY 1"
             counted = dict(self._all(query))
         made = {name: counted.get(name, 0) for name in CHANGES}
         made["vanished"] = sum(1 for _ in self.vanished())
@@ -281,20 +267,17 @@ class View:
                     "WHERE s.run = :run AND r.verdict = 'unreadable' AND r.stamp = ''"
                 )
             }
-            query = """SELECT b.folder, b.name FROM base b
-                LEFT JOIN folders o ON o.path = b.folder
-                LEFT JOIN files f ON f.folder = o.id AND f.name = b.name
-                LEFT JOIN seen s ON s.run = :run AND s.file = f.id
-                WHERE s.result IS NULL AND b.verdict NOT IN ('unreadable') ORDER BY 1, 2"""
+            query = """SELECT o.path, f.name FROM base b JOIN files f ON f.id = b.file JOIN folders o ON o.id = f.folder
+                LEFT JOIN seen s ON s.run = :run AND s.file = b.file
+                WHERE s.result IS NULL AND b.verdict != 'unreadable'
+                UNION ALL SELECT folder, name FROM strangers WHERE verdict != 'unreadable' ORDER BY 1, 2"""
             for folder, name in self._db.execute(query, {"run": self.run}):
                 path = join(folder, name)
                 if not (closed and _within(path, closed)):
                     yield path
 
     def _known(self) -> int:
-        query = (
-            f"SELECT count(*) {_FROM} {_NAMED} {_BASE} WHERE s.run = :run AND r.verdict IN ({_BAD_SQL}) AND {_IS_KNOWN}"
-        )
+        query = f"SELECT count(*) {_FROM} {_BASE} WHERE s.run = :run AND r.verdict IN ({_BAD_SQL}) AND {_IS_KNOWN}"
         number: int = self._one(query)[0]
         return number
 
@@ -309,7 +292,7 @@ class View:
             return 2 if self._any("r.verdict = 'unreadable'") else 0
 
     def _any(self, condition: str) -> bool:
-        joined, known = (f"{_NAMED} {_BASE}", f"AND NOT {_IS_KNOWN}") if self.restricted else ("", "")
+        joined, known = (_BASE, f"AND NOT {_IS_KNOWN}") if self.restricted else ("", "")
         query = f"SELECT EXISTS (SELECT 1 {_FROM} {joined} WHERE s.run = :run AND {condition} {known})"
         return bool(self._one(query)[0])
 
@@ -349,13 +332,17 @@ class View:
             return dict(self._all(query))
 
     def _result(self, row: tuple[Any, ...]) -> Result:
-        values: dict[str, Any] = dict(zip(_NAMES, row, strict=True))
-        values |= {name: bool(values[name]) for name in ("old", "truncated", "verified")}
+        number, folder, name, old, truncated, verified, refused_for, *rest, change = row
         return Result(
-            path=join(values.pop("folder"), values.pop("name")),
-            refused_for=tuple(values.pop("refused_for").split()),
-            **values,
+            path=join(folder, name),
+            old=bool(old),
+            truncated=bool(truncated),
+            verified=bool(verified),
+            refused_for=tuple(refused_for.split()) if refused_for else (),
+            change=change,
+            _id=number,
             _db=self._db,
+            **dict(zip(_REST, rest, strict=True)),
         )
 
     def _one(self, query: str) -> tuple[Any, ...]:
