@@ -30,10 +30,11 @@ try:
 except ImportError:  # a system without advisory locks; temporaries of killed writers then stay
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Draft", "publishing"]
+__all__ = ["Draft", "is_temporary", "publishing", "writer_lives"]
 
 _PREFIX: Final = ".ckptspec-"
 _SUFFIX: Final = ".tmp"
+_TEMPORARY: Final = re.compile(re.escape(_PREFIX) + "[0-9a-f]{16}-[0-9a-f]{16}" + re.escape(_SUFFIX))
 
 
 class Draft:
@@ -172,6 +173,25 @@ def _remove_if_unlocked(path: str) -> None:
         os.unlink(path)
     finally:
         os.close(fd)
+
+
+def is_temporary(name: str) -> bool:
+    """Say whether a file of this name, without its folder, is a draft of this module's."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def writer_lives(path: str) -> bool:
+    """Say whether somebody still writes to a draft; OSError if it cannot be opened."""
+    if fcntl is None:
+        return True  # nobody can tell
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def _sync_directory(directory: str) -> None:

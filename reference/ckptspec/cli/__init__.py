@@ -44,6 +44,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     _add_converting(verb)
     _add_comparing(verb)
     _add_exporting(verb)
+    _add_auditing(verb)
     _add_suite(verb, verb_given)
     return parser
 
@@ -165,6 +166,21 @@ _EXPORTS = (
 )
 
 
+def _add_auditing(verb: Adder) -> None:
+    from .auditing import add_arguments
+
+    add_arguments(
+        verb("audit", "auditing:audit", "Examine all files in folders, in parallel, and keep the results."),
+        verb("audit report", "auditing:report", "Report on what an audit has found."),
+    )
+
+
+def _words(argv: Sequence[str]) -> list[str]:
+    """Return the words of a command line, those of a verb of two words as one."""
+    words = list(argv)
+    return ["audit report", *words[2:]] if words[:2] == ["audit", "report"] else words
+
+
 def _add_suite(verb: Adder, verb_given: str | None) -> None:
     made = verb("vectors", "suite:vectors", "List the golden files of the conformance suite, or export them.")
     actions = made.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
@@ -205,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to stop
     try:
-        words = sys.argv[1:] if argv is None else list(argv)
+        words = _words(sys.argv[1:] if argv is None else argv)
         args = build_parser(words[0] if words else "").parse_args(words)
         module, function = args.run.split(":")
         status: int = getattr(importlib.import_module(f".{module}", __package__), function)(args)

@@ -233,9 +233,12 @@ def _rescued(
     return model, survivors
 
 
-def validate(source: Source, *, payloads: bool = True) -> Report:
-    """Report everything that is wrong with an open source; without ``payloads``, none is read."""
-    return _validated(source, payloads)[0]
+def validate(source: Source, *, payloads: bool = True, survivors: bool = True) -> Report:
+    """Report everything that is wrong with an open source.
+
+    Without ``payloads``, none is read; without ``survivors``, nobody wants to know what can still be read.
+    """
+    return (_validated(source, payloads) if survivors else _examined(source, payloads))[0]
 
 
 def inspect(source: Source, *, payloads: bool = True) -> tuple[Report, dict[str, Any]]:

@@ -23,7 +23,8 @@ def check_placement(exam: Examination, anatomy: Anatomy) -> None:
         return  # where a section is not in its place, nobody knows what is a gap
     placed.sort(key=lambda section: (section.offset, section.size))
     _gaps(exam, anatomy, placed)
-    _padding(exam, anatomy, placed)
+    if exam.payloads:  # else nothing is read that belongs to no record
+        _padding(exam, anatomy, placed)
 
 
 def _emit(exam: Examination, rule: str, section: Section, name: str, found: object, expected: object) -> None:
@@ -81,7 +82,7 @@ def uncovered(anatomy: Anatomy, placed: list[Section]) -> Iterator[tuple[int, in
 
 
 def _padding(exam: Examination, anatomy: Anatomy, placed: list[Section]) -> None:
-    for offset, size in uncovered(anatomy, placed) if exam.payloads else ():
+    for offset, size in uncovered(anatomy, placed):
         found = exam.source.first_nonzero(offset, size)
         if found is not None:
             at, byte = found

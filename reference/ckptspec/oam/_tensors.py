@@ -123,7 +123,8 @@ class _Checker:
         if self.exam.thorough:
             self._extents()
             self._positions()
-            self._bools()
+            if self.exam.payloads:  # else no payload is read
+                self._bools()
 
     def _parse(self, number: int) -> None:
         """Read ``number`` entries and check names and codes, a stretch at a time: what the count says may be a lie.
@@ -331,8 +332,6 @@ class _Checker:
             self.exam.emit("OAM-TEN-GAP", start, size - end, f"{self.where}.blob", f"{size} bytes", last)
 
     def _bools(self) -> None:
-        if not self.exam.payloads:
-            return
         entries = self.index.entries
         for row in np.flatnonzero((entries["dtype"] == _BOOL) & (entries["num_bytes"] > 0)):
             if int(row) in self.index.bad:

@@ -190,15 +190,16 @@ class _Whole:
         for at in np.flatnonzero((starts != due) & (starts % alignment == 0)).tolist():
             if "OCANNL-TEN-OVERLAP" not in anatomy.entries[self.rows[int(order[at])]].bad:
                 self.emit("OCANNL-DAT-GAP", self.rows[int(order[at])], "offset", int(starts[at]), int(due[at]))
-        for offset, size in holes(anatomy, starts.tolist(), ends.tolist()):
-            self._zeros(offset, size)
+        if self.exam.payloads:  # else nothing is read but the header
+            for offset, size in holes(anatomy, starts.tolist(), ends.tolist()):
+                self._zeros(offset, size)
         end = anatomy.data + (int(ends.max()) if len(ends) else 0)
         if anatomy.size > end:
             rest = anatomy.size - end
             self.exam.emit("OCANNL-DAT-TRAILING", end, rest, "", count(rest, "byte"), "the end of the file")
 
     def _zeros(self, offset: int, size: int) -> None:
-        found = self.exam.source.first_nonzero(offset, size) if self.exam.payloads else None
+        found = self.exam.source.first_nonzero(offset, size)
         if found is not None:
             at, byte = found
             expected = f"only zeros from {offset} to {offset + size}"
