@@ -21,6 +21,8 @@ import numpy as np
 import pytest
 
 from ckptspec import kaun, load, nuvec, oam, ocannl, remote, safetensors, save, validate
+from ckptspec.audit import Batch, Examined, Options, Run, View, audit
+from ckptspec.audit.check import examine_all
 from ckptspec.cli import main
 from ckptspec.conformance.catalogue import VECTORS, load_suite
 from ckptspec.contents import contents_of
@@ -525,3 +527,61 @@ def test_folders_that_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_local_addresses_are_files(folder: Path) -> None:
     with open_source(f"file://{folder}/text") as source:
         assert isinstance(source, FileSource)
+
+
+# ------------------------------------------------------------------------------------------------------------ audits
+
+
+def test_audits_elsewhere(server: WebServer, bucket: str, folder: Path, tmp_path: Path) -> None:
+    """The results are those of the folder; what has not changed is not read again; no secrets are kept."""
+
+    def audited(place: str, name: str) -> tuple[Run, dict[str, tuple[str, dict[str, int]]]]:
+        run = audit([place], tmp_path / name, workers=1, executor=InProcess(), exclude=["large*"])
+        with View(str(tmp_path / name)) as view:
+            found = {result.path.rpartition("/")[2]: (result.verdict, result.counts) for result in view.results()}
+        return run, found
+
+    expected = audited(str(folder), "here")[1]
+    assert "refused" in {verdict for verdict, _ in expected.values()}
+    secret = server.url.replace("://", f"://me:{SECRET}@")
+    for number, place in enumerate((bucket, f"{server.url}/", f"file://{folder}", f"{secret}/")):
+        name = f"there-{number}.sqlite"
+        run, found = audited(place, name)
+        assert found == expected
+        assert (run.examined, run.kept) == (len(expected), 0)
+        does = server.reset()
+        run, found = audited(place, name)
+        assert (run.examined, run.kept) == (0, len(expected))
+        assert found == expected
+        assert does.sent < 2000  # the list of the folder
+    assert SECRET.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+
+
+def test_an_audit_goes_on_where_an_address_leads_nowhere(server: WebServer, folder: Path, tmp_path: Path) -> None:
+    dead = f"http://me:{SECRET}@127.0.0.1:1/"
+    audit([dead, f"{server.url}/text", f"{server.url}/none.oam"], tmp_path / "a.sqlite", executor=InProcess())
+    with View(str(tmp_path / "a.sqlite")) as view:
+        found = {result.path: result.verdict for result in view.results()}
+    assert found == {
+        "http://127.0.0.1:1/": "unreadable",
+        f"{server.url}/text": "refused",
+        f"{server.url}/none.oam": "unreadable",
+    }
+
+
+class InProcess:
+    """An executor that works at once, so that the settings of the tests hold."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self._done: list[tuple[Batch, list[Examined] | None]] = []
+
+    def submit(self, batch: Batch, options: Options) -> None:
+        self._done.append((batch, examine_all(batch.jobs, options)))
+
+    def collect(self, timeout: float) -> list[tuple[Batch, list[Examined] | None]]:
+        done, self._done = self._done, []
+        return done
+
+    def close(self) -> None: ...

@@ -26,7 +26,7 @@ from .source import BLOCK, FileSource, Source
 from .streaming import read_ahead
 from .urls import scrubbed, shown_url
 
-__all__ = ["Place", "RemoteSource", "find", "open_url", "stamp_of"]
+__all__ = ["Found", "RemoteSource", "find", "open_url", "stamp_of", "status"]
 
 ATTEMPTS: Final = 5  # at whatever a broken connection can spoil
 PAUSE: Final = 0.2  # seconds before the second attempt; twice as long before each further one
@@ -110,7 +110,7 @@ def stamp_of(info: Mapping[str, Any]) -> str:
     return ""
 
 
-class Place(NamedTuple):
+class Found(NamedTuple):
     """A file that was found: its address, its size in bytes if that is known, and its stamp."""
 
     url: str
@@ -118,7 +118,7 @@ class Place(NamedTuple):
     stamp: str
 
 
-def find(url: str, failed: Callable[[OSError], None] | None = None) -> Iterator[Place]:
+def find(url: str, failed: Callable[[OSError], None] | None = None) -> Iterator[Found]:
     """Yield the files below an address, folder by folder; an address of a file, or a pattern, gives what it names.
 
     A folder that cannot be listed is given to ``failed`` and the rest goes on; without ``failed``, OSError is raised.
@@ -126,8 +126,13 @@ def find(url: str, failed: Callable[[OSError], None] | None = None) -> Iterator[
     system, path = _file_system(url)
     name = shown_url(url)
 
-    def place(info: Mapping[str, Any]) -> Place:
-        return Place(_address(url, path, str(info["name"])), info.get("size"), stamp_of(info))
+    def place(info: Mapping[str, Any]) -> Found:
+        if (
+            "http" in _protocols(system) and info.get("size") is None
+        ):  # a link of a page says nothing of what it leads to
+            with contextlib.suppress(OSError):
+                info = _repeated(lambda: {**system.info(info["name"]), "name": info["name"]}, name)
+        return Found(_address(url, path, str(info["name"])), info.get("size"), stamp_of(info))
 
     if _has_magic(system, path):
         found = _repeated(lambda: system.glob(path, detail=True), name)
@@ -150,6 +155,14 @@ def find(url: str, failed: Callable[[OSError], None] | None = None) -> Iterator[
         entries = sorted((entry for entry in entries if entry["name"].rstrip("/") != folder.rstrip("/")), key=_name)
         yield from (place(entry) for entry in entries if entry["type"] == "file")
         folders += [entry["name"] for entry in reversed(entries) if entry["type"] == "directory"]
+
+
+def status(url: str) -> tuple[int, str]:
+    """Return size in bytes (0 if nothing tells) and stamp of a file; OSError if it cannot be asked."""
+    system, path = _file_system(url)
+    system.invalidate_cache()
+    info = _repeated(lambda: system.info(path), shown_url(url))
+    return int(info.get("size") or 0), stamp_of(info)
 
 
 def _address(url: str, path: str, name: str) -> str:

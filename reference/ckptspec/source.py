@@ -14,7 +14,7 @@ import stat
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from .errors import ArgumentError
@@ -46,6 +46,7 @@ class Source(ABC):
     size: int
     in_memory: bool = False
     streams: int = 1  # reads that are worth having under way at a time
+    known_checksums: Mapping[tuple[int, int], int] = MappingProxyType({})  # by offset and size: found out elsewhere
 
     @abstractmethod
     def read(self, offset: int, size: int) -> bytes | memoryview:

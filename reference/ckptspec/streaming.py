@@ -94,8 +94,14 @@ def checksums_of(source: Source, ranges: Sequence[tuple[int, int]]) -> Iterator[
     """Yield the FNV-1a-64 of each range (offset, size), in order.
 
     Where two are large and of a similar size, both are hashed at the same time, on a thread each: that takes less time
-    than two threads that work on one after the other, since of these one has to wait for the other now and then.
+    than two threads that work on one after the other, since of these one has to wait for the other now and then. What
+    the source knows already is not hashed again.
     """
+    if source.known_checksums:
+        for place in ranges:
+            known = source.known_checksums.get(place)
+            yield checksum_of(source, *place) if known is None else known
+        return
     largest = sorted(range(len(ranges)), key=lambda at: ranges[at][1], reverse=True)[:2]
     sizes = [ranges[at][1] for at in largest]
     if len(largest) < 2 or sizes[1] < max(_LARGE, sizes[0] // 3) or processors() < 2:

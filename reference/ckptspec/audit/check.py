@@ -41,13 +41,24 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A file to be examined. ``known`` is the digest of a content whose result is at hand, or ``""``."""
+    """A file to be examined.
+
+    ``known`` is the digest of a content whose result is at hand, or ``""``. ``address`` is where a file elsewhere is
+    opened. ``checksums`` are those of stretches that others have hashed: offset, size and FNV-1a-64.
+    """
 
     path: str
     size: int
     stamp: str
     named: bool = False
     known: str = ""
+    address: str = ""
+    checksums: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where the file is opened."""
+        return self.address or self.path
 
 
 Row = tuple[str, str, int, int, str, str, str, str]  # rule, severity, offset, length, path, found, expected, hint
@@ -88,7 +99,7 @@ def examine(job: Job, options: Options) -> Examined:
     try:
         for _ in range(_TRIES):
             made = _attempt(job, options)
-            size, stamp = stamp_of(job.path)
+            size, stamp = stamp_of(job.place)
             if made is not None and (size, stamp) == (job.size, job.stamp):
                 return made
             job = replace(job, size=size, stamp=stamp)
@@ -108,7 +119,7 @@ def _attempt(job: Job, options: Options) -> Examined | None:
     try:
         return _examined(job, options)
     except OSError:
-        if stamp_of(job.path) == (job.size, job.stamp):
+        if stamp_of(job.place) == (job.size, job.stamp):
             raise
         return None
 
@@ -134,12 +145,13 @@ def _plain(job: Job, verdict: str, message: str = "", *, gone: bool = False, sam
 
 
 def _examined(job: Job, options: Options) -> Examined:
-    name = os.path.basename(job.path)
+    name = os.path.basename(job.place.partition("?")[0] if job.address else job.path)
     if is_temporary(name):
-        if writer_lives(job.path):
+        if not job.address and writer_lives(job.path):
             return _plain(job, "other", "a draft that is being written")
         return _plain(job, "unfinished", "the draft of a writer that was killed; the next one will remove it")
-    with open_source(job.path) as source:
+    with open_source(job.place) as source:
+        source.known_checksums = {(offset, size): value for offset, size, value in job.checksums}
         digest = ""
         if options.digest:
             digest = _digest(source)

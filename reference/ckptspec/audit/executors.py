@@ -41,9 +41,11 @@ class Batch:
 
 
 class Executor(Protocol):
-    """Examines batches somewhere. ``slots`` is how many may be under way at a time."""
+    """Examines batches somewhere."""
 
-    slots: int
+    @property
+    def slots(self) -> int:
+        """How many batches may be under way at a time."""
 
     def submit(self, batch: Batch, options: Options) -> None:
         """Begin with a batch; there is a slot free."""

@@ -17,6 +17,7 @@ from typing import Final
 from ..errors import ArgumentError
 from ..formats import extension_of
 from ..source import path_text
+from ..urls import is_url, shown_url
 from .patterns import Filter, Pattern, States, has_magic
 
 __all__ = ["Place", "stamp_of", "walk"]
@@ -30,7 +31,8 @@ class Place:
 
     ``path`` is absolute; bytes that are no UTF-8 are lone surrogates in it, as Python has them. ``size`` is in bytes;
     ``stamp`` is a text that changes when the file does. ``named`` says that this very file was named, not a folder
-    above it or a pattern. ``trouble`` says why there is nothing to look at: a folder that cannot be listed, a name that
+    above it or a pattern. ``address`` is where a file elsewhere is opened; its ``path`` is that without what is secret.
+    ``trouble`` says why there is nothing to look at: a folder that cannot be listed, a name that
     is not there.
     """
 
@@ -39,6 +41,7 @@ class Place:
     stamp: str = ""
     named: bool = False
     trouble: str = ""
+    address: str = ""
 
 
 @dataclass(slots=True)
@@ -69,7 +72,11 @@ class _Walk:
 
 
 def stamp_of(path: str) -> tuple[int, str]:
-    """Return size and stamp of a file; OSError if it cannot be asked."""
+    """Return size and stamp of a file, by its path or address; OSError if it cannot be asked."""
+    if is_url(path):
+        from ..remote import status
+
+        return status(path)
     return _stamp(os.stat(path))
 
 
@@ -80,12 +87,15 @@ def _stamp(status: os.stat_result) -> tuple[int, str]:
 def walk(places: Sequence[str], filter: Filter | None = None, avoid: Iterable[str] = ()) -> Iterator[Place]:
     """Yield all files below ``places``: files, folders, and patterns, which a plain path of that name comes before.
 
+    Addresses of files elsewhere come last.
+
     ``filter`` says which files; those named themselves must pass it, too. ``avoid`` are paths of files that are no part
     of it, such as the database of the results. Raises ArgumentError for a text that can be no path; what the system
     refuses comes as a place with ``trouble``.
     """
     walking = _Walk(filter or Filter(), frozenset(os.path.realpath(path) for path in avoid))
-    troubles = [place for text in places if (place := _prepare(walking, text)) is not None]
+    elsewhere = [text for text in places if is_url(text)]
+    troubles = [place for text in places if not is_url(text) and (place := _prepare(walking, text)) is not None]
     walking.roots = _outermost(walking.roots)
     for place in troubles:
         if place.trouble or (os.path.realpath(place.path) not in walking.avoid and _wanted(walking, place)):
@@ -94,6 +104,41 @@ def walk(places: Sequence[str], filter: Filter | None = None, avoid: Iterable[st
         yield from _tree(walking, root)
         if root.pattern is not None and not root.met:
             yield Place(path=root.path, named=True, trouble="No file matches")
+    for text in elsewhere:
+        yield from _elsewhere(walking, text)
+
+
+def _elsewhere(walking: _Walk, text: str) -> Iterator[Place]:
+    """Yield the files that an address leads to."""
+    from ..remote import find
+
+    failed: list[OSError] = []
+    base, met = text.rstrip("/"), False
+    try:
+        for found in find(text, failed.append):
+            met = True
+            names = _below(found.url, base) or (os.path.basename(found.url.partition("?")[0]),)
+            if walking.filter.reaches(names):
+                yield Place(
+                    path=shown_url(found.url),
+                    size=found.size or 0,
+                    stamp=found.stamp,
+                    named=found.url == text,
+                    address=found.url,
+                )
+            while failed:
+                yield _untold(failed.pop(), text)
+    except OSError as error:
+        yield _untold(error, text, named=True)
+    for one in failed:
+        yield _untold(one, text)
+    if not (met or failed):
+        yield Place(path=shown_url(text), named=True, trouble="No file matches")
+
+
+def _untold(error: OSError, text: str, named: bool = False) -> Place:
+    path = error.filename if isinstance(error.filename, str) else shown_url(text)
+    return Place(path=path, named=named, trouble=error.strerror or str(error))
 
 
 def _wanted(walking: _Walk, place: Place) -> bool:

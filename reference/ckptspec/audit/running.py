@@ -11,6 +11,7 @@ from ..errors import ArgumentError
 from ..formats import FORMATS
 from ..publish import is_temporary
 from ..source import path_text
+from ..urls import is_url, shown_url
 from .check import Examined, Job, Options
 from .database import Known, Store
 from .executors import Dispatcher, Executor, Processes
@@ -70,12 +71,14 @@ def audit(
     digest: bool = False,
     everything: bool = False,
     watcher: Watcher | None = None,
+    scheduler: str | None = None,
     executor: Executor | None = None,
 ) -> Run:
     """Examine all files below ``places``, in parallel, and record the results; return a summary of the run.
 
     ``places`` are files, folders and patterns. ``workers`` is the number of processes, one for each processor unless
-    given; ``executor`` is another one to work with, which is not closed. A file's result is kept if neither its size
+    given; ``scheduler`` is the address of a Dask cluster whose workers do the work instead; ``executor`` is another
+    one to work with, which is not closed. A file's result is kept if neither its size
     and times nor the rules have changed, unless ``everything`` is to be examined; with ``digest``, every file is read,
     and kept if its bytes are the same. ``include``, ``exclude``: see ``Filter``. ``format``, ``verify``: see
     ``Options``.
@@ -92,13 +95,19 @@ def audit(
     texts = [path_text(place) for place in places]
     options = Options(verify=verify, digest=digest, format=format)
     scope = {
-        "places": sorted({os.path.abspath(text) for text in texts}),
+        "places": sorted({shown_url(text) if is_url(text) else os.path.abspath(text) for text in texts}),
         "include": sorted(include),
         "exclude": sorted(exclude),
         "format": format or "",
     }
     own = executor is None
-    if executor is None:
+    if scheduler is not None:
+        if workers is not None or executor is not None:
+            raise ArgumentError("goes neither with workers nor with executor", "scheduler")
+        from .cluster import Cluster  # late: most audits have no cluster
+
+        executor = Cluster(scheduler, texts)
+    elif executor is None:
         executor = Processes() if workers is None else Processes(workers)
     wanted = Filter(include, exclude)
     try:
@@ -166,13 +175,21 @@ class _Auditing:
             same = known is not None and self.options.digest and self._holds(replace(known, stamp=place.stamp), place)
             digest = known.digest if same and known is not None else ""
             self.dispatcher.add(
-                Job(path=place.path, size=place.size, stamp=place.stamp, named=place.named, known=digest)
+                Job(
+                    path=place.path,
+                    size=place.size,
+                    stamp=place.stamp,
+                    named=place.named,
+                    known=digest,
+                    address=place.address,
+                )
             )
 
     def _holds(self, known: Known, place: Place) -> bool:
         """Say whether the result of an unchanged file still is what an examination would give."""
         return (
             not self.everything
+            and place.stamp != ""  # nothing tells whether it has changed
             and (known.size, known.stamp) == (place.size, place.stamp)
             and known.examiner == self.store.examiner
             and known.named == place.named

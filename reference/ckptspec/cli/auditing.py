@@ -25,7 +25,12 @@ _MOST_NOTICES: Final = 20  # places that cannot be looked at, told one by one
 def add_arguments(run: argparse.ArgumentParser, report: argparse.ArgumentParser) -> None:
     """Add the arguments of both verbs."""
     add = run.add_argument
-    add("places", nargs="+", metavar="PATH", help="a file, a folder, or a pattern; ./report for a folder called report")
+    add(
+        "places",
+        nargs="+",
+        metavar="PATH",
+        help="a file, a folder, a pattern or an address; ./report for a folder called report",
+    )
     _add_common(run)
     add("--jobs", "-j", type=int, metavar="N", help="processes that work (default: one for each processor)")
     add("--include", action="append", default=[], metavar="GLOB", help="only files of such a name; may be repeated")
@@ -34,6 +39,7 @@ def add_arguments(run: argparse.ArgumentParser, report: argparse.ArgumentParser)
     add("--no-verify", action="store_true", help="look at the structure only: read no payload")
     add("--digest", action="store_true", help="read all files, and examine those whose bytes have changed")
     add("--all", action="store_true", help="examine what has not changed, too")
+    add("--scheduler", metavar="ADDRESS", help="have the work done by the workers of a Dask cluster")
     add("--quiet", "-q", action="store_true", help="print nothing but what is bad and new")
 
     add = report.add_argument
@@ -67,6 +73,7 @@ def audit(args: argparse.Namespace) -> int:
             run = run_audit(
                 args.places,
                 args.db,
+                scheduler=args.scheduler,
                 workers=args.jobs,
                 include=args.include,
                 exclude=args.exclude,
