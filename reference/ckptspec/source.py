@@ -2,21 +2,24 @@
 
 Headers, tables and verification use ``read``: positioned reads, so that a file that shrinks meanwhile gives an error
 and not a signal. Only the arrays that are handed out are views of a memory map (``view``), which keeps the file's
-content alive after the file was closed or replaced.
+content alive after the file was closed or replaced. What is written on from such views is read, too, as long as the
+source is open (``_mapped``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import mmap
 import os
 import stat
-import sys
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from . import _system as system
+from ._mapped import Map
 from .errors import ArgumentError
 from .progress import advance
 from .text import show
@@ -24,9 +27,10 @@ from .text import show
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BufferSource", "FileSource", "PatchedSource", "Source", "open_source", "path_text"]
+__all__ = ["BufferSource", "FileSource", "PatchedSource", "Source", "open_file", "open_source", "path_text"]
 
 BLOCK: Final = 1 << 20  # bytes that are read at a time when a payload is streamed
+_TRIES: Final = 10  # to read what does not change meanwhile
 
 
 class Source(ABC):
@@ -35,10 +39,15 @@ class Source(ABC):
     name: str | None = None
     size: int
     in_memory: bool = False
+    is_open: bool = True
 
     @abstractmethod
     def read(self, offset: int, size: int) -> bytes | memoryview:
         """Return exactly ``size`` bytes from ``offset`` on; OSError if the file no longer has them."""
+
+    def settled(self, offset: int, size: int) -> bytes:
+        """Return what ``read`` does, but not half of what somebody is just writing over it in place."""
+        return bytes(self.read(offset, size))
 
     @abstractmethod
     def view(self, offset: int, size: int) -> memoryview:
@@ -128,21 +137,32 @@ class FileSource(Source):
         self._fd = -1
         self.name = path_text(path)
         # Without O_NONBLOCK, opening a FIFO would wait for a writer.
-        self._fd = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._fd = system.open_fd(self.name, os.O_RDONLY | os.O_NONBLOCK)
         self._map: memoryview | None = None
         try:
-            status = os.fstat(self._fd)
+            status = system.fstat(self._fd)
             if stat.S_ISDIR(status.st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.name)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "Not a regular file", self.name)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                error.filename = self.name
             raise
         self.size = status.st_size
 
+    @property
+    def is_open(self) -> bool:  # type: ignore[override]
+        """Whether more can be read."""
+        return self._fd >= 0
+
     def read(self, offset: int, size: int) -> bytes:
-        data = os.pread(self._fd, size, offset)
+        try:
+            data = system.pread(self._fd, size, offset)
+        except OSError as error:
+            error.filename = self.name
+            raise
         if len(data) < size:  # short reads are allowed, and one call gives 2 GiB at most
             rest = bytearray(size - len(data))
             self.readinto(offset + len(data), memoryview(rest))
@@ -151,43 +171,51 @@ class FileSource(Source):
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
         while buffer:
-            got = os.preadv(self._fd, [buffer], offset) if hasattr(os, "preadv") else self._copy(offset, buffer)
+            try:
+                got = system.preadv(self._fd, buffer, offset)
+            except OSError as error:
+                error.filename = self.name
+                raise
             if not got:
                 raise self._shrunk()
             buffer = buffer[got:]
             offset += got
 
-    def _copy(self, offset: int, buffer: memoryview) -> int:
-        data = os.pread(self._fd, buffer.nbytes, offset)
-        buffer[: len(data)] = data
-        return len(data)
+    def settled(self, offset: int, size: int) -> bytes:
+        data = self.read(offset, size)
+        for _ in range(_TRIES):
+            again = self.read(offset, size)
+            if again == data:
+                break
+            data = again
+        return data
 
     def view(self, offset: int, size: int) -> memoryview:
         if self._map is None:
-            self._map = memoryview(self._mapped(mmap.ACCESS_READ)) if self.size else memoryview(b"")
+            self._map = self._mapped(private=False) if self.size else memoryview(b"")
         return self._map[offset : offset + size]
 
-    def _mapped(self, access: int) -> mmap.mmap:
+    def private(self) -> memoryview:
+        return self._mapped(private=True) if self.size else memoryview(bytearray())
+
+    def _mapped(self, *, private: bool) -> memoryview:
         try:
-            return mmap.mmap(self._fd, self.size, access=access)
+            made = system.mapped(Map, self._fd, self.size, private=private)
         except ValueError:  # mmap's own check that the file is that long
             raise self._shrunk() from None
-
-    def private(self) -> memoryview:
-        if not self.size:
-            return memoryview(bytearray())
-        if not hasattr(mmap, "MAP_PRIVATE"):
-            return memoryview(self._mapped(mmap.ACCESS_COPY))
-        try:  # not counted against memory: the file may be larger than that
-            flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-            return memoryview(mmap.mmap(self._fd, self.size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE))
-        except ValueError:
-            raise self._shrunk() from None
+        except OSError as error:
+            error.filename = self.name
+            raise
+        assert isinstance(made, Map)
+        if not private:  # what is private may have changed since
+            made.source = weakref.ref(self)
+        return memoryview(made)
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            with contextlib.suppress(OSError):  # nothing was written
+                system.close(fd)
 
     def _shrunk(self) -> OSError:
         return OSError(errno.EIO, "The file became shorter while it was read", self.name)
@@ -211,6 +239,11 @@ class PatchedSource(Source):
         self._patches = dict(patches)
         self._content: memoryview | None = None
 
+    @property
+    def is_open(self) -> bool:  # type: ignore[override]
+        """Whether more can be read."""
+        return self._source.is_open
+
     def read(self, offset: int, size: int) -> bytes | memoryview:
         data = self._source.read(offset, size)
         inside = [at for at in self._patches if offset <= at < offset + size]
@@ -226,6 +259,9 @@ class PatchedSource(Source):
             content = self._source.private()
             for at, value in self._patches.items():
                 content[at] = value
+            if isinstance(content.obj, Map):
+                reader = PatchedSource(self._source, self._patches)  # not itself, which would be a circle
+                content.obj.source = lambda: reader
             self._content = content.toreadonly()
         return self._content[offset : offset + size]
 
@@ -244,8 +280,20 @@ def path_text(path: Any) -> str:
     return name
 
 
-def open_source(where: str | os.PathLike[str] | Buffer) -> Source:
-    """Open a path, or wrap bytes; OSError if the path is no readable regular file."""
-    if isinstance(where, (str, os.PathLike)):
-        return FileSource(where)
-    return BufferSource(where)
+def open_source(where: str | os.PathLike[str] | Buffer, *, mmap: bool = True) -> Source:
+    """Open a path, or wrap bytes; OSError if the path is no readable regular file.
+
+    Without ``mmap`` a file is read whole now, and what is handed out are views of that memory.
+    """
+    return open_file(where, mmap=mmap) if isinstance(where, (str, os.PathLike)) else BufferSource(where)
+
+
+def open_file(path: str | os.PathLike[str], *, mmap: bool = True) -> Source:
+    """Open a path, as ``open_source`` does."""
+    source = FileSource(path)
+    if mmap:
+        return source
+    with source:
+        content = memoryview(bytearray(source.size))
+        source.readinto(0, content)
+    return BufferSource(content, source.name)

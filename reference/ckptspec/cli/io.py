@@ -19,7 +19,11 @@ def open_argument(name: str) -> Source:
     if name == "-":
         if sys.stdin is None:
             raise OSError(errno.EBADF, "standard input is closed")
-        return BufferSource(sys.stdin.buffer.read(), "-")
+        try:
+            return BufferSource(sys.stdin.buffer.read(), "-")
+        except OSError as error:
+            error.filename = "standard input"
+            raise
     return FileSource(name)
 
 

@@ -11,6 +11,7 @@ from .. import load, oam, safetensors, save
 from ..findings import Report
 from ..formats import format_of, module_of
 from ..progress import meter
+from ..publish import writable
 from ..terminal import Style, columns
 from ..text import count, printable
 from .io import open_argument, print_json, would_overwrite
@@ -23,6 +24,7 @@ def salvage(args: argparse.Namespace) -> int:
     if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
     with open_argument(args.source) as source, meter(2 * source.size, "salvage"):
+        writable(args.target)
         model, survivors, report = module_of(format_of(source)).salvage(source, args.intact_only)
         save(args.target, model)
     states: dict[str, int] = {}
@@ -66,8 +68,10 @@ def _left_out(report: Report) -> str:
 
 def canonicalize(args: argparse.Namespace) -> int:
     """Rewrite a file in the newest version and canonical layout."""
-    with meter(2 * os.stat(args.source).st_size, "canonicalize"):
-        model = load(args.source)
+    # The source stays open: then what is written is read from it, and one that shrinks is an error and no signal.
+    with open_argument(args.source) as source, meter(2 * source.size, "canonicalize"):
+        writable(args.target)
+        model = module_of(format_of(source)).read(source)
         save(args.target, model)
     version = getattr(model, "version", None)  # safetensors files have none
     told = "rewritten" if version is None else f"rewritten from version {version}"
@@ -78,8 +82,9 @@ def quantize(args: argparse.Namespace) -> int:
     """Quantize the weights of a file."""
     if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
-    with meter(os.stat(args.source).st_size, "quantize"):
-        model = load(args.source)
+    with open_argument(args.source) as source, meter(source.size, "quantize"):
+        writable(args.target)
+        model = module_of(format_of(source)).read(source)
         if not isinstance(model, oam.Model):
             print(f"ckptspec: {printable(args.source)}: only .oam files hold quantized weights", file=sys.stderr)
             return 1
