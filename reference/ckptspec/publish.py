@@ -124,7 +124,8 @@ def writable(path: str | os.PathLike[str]) -> None:
         try:
             system.unlink(temporary)
         finally:
-            system.close(fd)
+            with contextlib.suppress(OSError):
+                system.close(fd)
 
 
 @contextlib.contextmanager

@@ -136,15 +136,15 @@ class FileSource(Source):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._fd = -1
         self.name = path_text(path)
-        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
-        self._fd = system.open_fd(self.name, os.O_RDONLY | os.O_NONBLOCK)
         self._map: memoryview | None = None
         try:
+            # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+            self._fd = system.open_fd(self.name, os.O_RDONLY | os.O_NONBLOCK)
             status = system.fstat(self._fd)
             if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.name)
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "Not a regular file", self.name)
+                raise OSError(errno.EINVAL, "Not a regular file")
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
