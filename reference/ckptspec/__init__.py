@@ -77,15 +77,16 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
+def load(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True) -> Any:
     """Read a checkpoint of any known format; the format is told from the content.
 
     An ``.oam`` file gives an ``oam.Model``, an OCANNL file an ``ocannl.Checkpoint``, a
     safetensors file a ``safetensors.TensorFile``. Arrays are read-only views of the
     file; ``copy()`` gives writable ones. ``verify=False`` compares no checksum.
+    ``mmap=False`` reads the whole file now instead of mapping it.
     Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
     """
-    with open_source(_path(path)) as source:
+    with open_source(_path(path), mmap=mmap) as source:
         return module_of(format_of(source)).read(source, verify=verify)
 
 

@@ -31,7 +31,7 @@ from .findings import Finding
 from .formats import reading_as
 from .safetensors import Tensor
 from .safetensors._anatomy import FRAME_SIZE
-from .source import BufferSource, Source, open_path
+from .source import BufferSource, Source, open_file
 from .spec.dtypes import safetensors_dtype_of
 from .text import printable, show
 from .trees import (
@@ -157,7 +157,7 @@ class Checkpoint:
         own) are left out, with SkippedTensorsWarning. Raises FormatError if the file is bad, EmptyNameError, which is a
         FormatError, if a tensor has no name; OSError if the system will not read it.
         """
-        with open_path(path) as source, reading_as(source, "safetensors"):
+        with open_file(path) as source, reading_as(source, "safetensors"):
             return cls(_content(source))
 
     @classmethod
@@ -255,7 +255,7 @@ class Checkpoint:
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
     """Do what ``Checkpoint.load`` does."""
-    with open_path(path) as source, reading_as(source, "safetensors"):
+    with open_file(path) as source, reading_as(source, "safetensors"):
         return Checkpoint(_content(source))
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._mapped import steady_array
 from .errors import ArgumentError
 from .spec.schema import OAM_BLOCK_ENCODINGS, OAM_QUANT_BLOCK
 from .text import show
@@ -89,6 +90,7 @@ class QuantizedTensor:
 
 
 def _dequantize_blocks(encoding: str, payload: Array, scales: Array) -> Array:
+    payload, scales = steady_array(payload), steady_array(scales)
     if encoding == "q4":
         codes = np.empty((len(payload), OAM_QUANT_BLOCK), np.float32)
         codes[:, 0::2] = payload & 0x0F
@@ -121,7 +123,7 @@ def _blocks_of(flat: Array) -> Iterator[Array]:
     """Yield a flat float32 array as blocks of shape (n, 32), the last filled up with zeros."""
     step = _BLOCKS_AT_ONCE * OAM_QUANT_BLOCK
     for start in range(0, flat.size, step):
-        part = flat[start : start + step].astype(np.float32, copy=False)
+        part = steady_array(flat[start : start + step]).astype(np.float32, copy=False)
         missing = -part.size % OAM_QUANT_BLOCK
         if missing:
             part = np.concatenate([part, np.zeros(missing, np.float32)])

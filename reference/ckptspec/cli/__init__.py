@@ -7,10 +7,12 @@ verb runs, so that a small file is decoded in little more than the time that num
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from .. import __version__
 from ..errors import CheckpointError
@@ -19,6 +21,9 @@ from ..text import printable
 __all__ = ["build_parser", "main"]
 
 _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or environment."
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
@@ -222,7 +227,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to stop
     try:
         words = _words(sys.argv[1:] if argv is None else argv)
-        args = build_parser(words[0] if words else "").parse_args(words)
+        try:
+            args = build_parser(words[0] if words else "").parse_args(words)
+        except SystemExit:  # help, or usage
+            sys.stdout.flush()
+            raise
         module, function = args.run.split(":")
         status: int = getattr(importlib.import_module(f".{module}", __package__), function)(args)
         sys.stdout.flush()
@@ -235,6 +244,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CheckpointError as error:
         print(f"ckptspec: {error}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print("ckptspec: there is not enough memory", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"ckptspec: {os_error(error)}", file=sys.stderr)
         return 2
@@ -243,6 +255,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def os_error(error: OSError) -> str:
     """Return an error of the system as one plain line."""
-    name = error.filename if isinstance(error.filename, str) else None
+    name = (error.filename or "''") if isinstance(error.filename, str) else None
     what = error.strerror or str(error)
+    if name is None and error.errno in _FULL:  # whatever else is written to tells its name
+        name = "standard output"
     return f"{printable(name)}: {what}" if name else what

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..contents import DENSE, Contents, Entry, contents_of
 from ..formats import FORMATS
 from ..progress import meter
+from ..publish import publishing, writable
 from ..terminal import Style, columns
 from ..text import count, printable, shorten
 from ..urls import shown_url
@@ -52,8 +53,10 @@ def digest(args: argparse.Namespace) -> int:
     if args.file == args.check == "-":
         print("ckptspec: FILE and MANIFEST cannot both be standard input", file=sys.stderr)
         return 2
-    if args.manifest is not None and would_overwrite(args.file, args.manifest):
-        return 2
+    if args.manifest is not None:
+        if would_overwrite(args.file, args.manifest):
+            return 2
+        writable(args.manifest)
     expected = None
     if args.check is not None:
         with open_argument(args.check) as source:
@@ -79,8 +82,6 @@ def digest(args: argparse.Namespace) -> int:
 
 def _write_manifest(path: str, manifest: dict[str, Any]) -> None:
     import json
-
-    from ..publish import publishing
 
     with publishing(path) as draft:
         draft.write(json.dumps(manifest, indent=1, ensure_ascii=True).encode() + b"\n")

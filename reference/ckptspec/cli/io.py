@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from ..source import BufferSource, Source, open_path
+from ..source import BufferSource, Source, open_file
 from ..text import printable
 from ..urls import shown_url
 
@@ -20,8 +20,12 @@ def open_argument(name: str) -> Source:
     if name == "-":
         if sys.stdin is None:
             raise OSError(errno.EBADF, "standard input is closed")
-        return BufferSource(sys.stdin.buffer.read(), "-")
-    return open_path(name)
+        try:
+            return BufferSource(sys.stdin.buffer.read(), "-")
+        except OSError as error:
+            error.filename = "standard input"
+            raise
+    return open_file(name)
 
 
 def shown(name: str) -> str:

@@ -173,10 +173,12 @@ def inspect(args: argparse.Namespace) -> int:
 def _write_page(args: argparse.Namespace) -> int:
     """Write the HTML page about a file; 1 if a reader must refuse the file."""
     from ..html.inspection import inspection
-    from ..publish import publishing
+    from ..publish import publishing, writable
 
     if would_overwrite(args.file, args.html):
         return 2
+    if args.html != "-":
+        writable(args.html)
     with open_argument(args.file) as source, meter(source.size * (2 - args.no_values), "inspect"):
         text, report = inspection(source, values=not args.no_values)
     if args.html == "-":

@@ -11,6 +11,7 @@ from .. import oam, safetensors, save
 from ..findings import Report
 from ..formats import format_of, module_of
 from ..progress import meter
+from ..publish import writable
 from ..terminal import Style, columns
 from ..text import count, printable
 from ..urls import shown_url
@@ -24,6 +25,7 @@ def salvage(args: argparse.Namespace) -> int:
     if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
     with open_argument(args.source) as source, meter(2 * source.size, "salvage"):
+        writable(args.target)
         model, survivors, report = module_of(format_of(source)).salvage(source, args.intact_only)
         save(args.target, model)
     states: dict[str, int] = {}
@@ -67,7 +69,9 @@ def _left_out(report: Report) -> str:
 
 def canonicalize(args: argparse.Namespace) -> int:
     """Rewrite a file in the newest version and canonical layout."""
+    # The source stays open: then what is written is read from it, and one that shrinks is an error and no signal.
     with open_argument(args.source) as source, meter(2 * source.size, "canonicalize"):
+        writable(args.target)
         model = module_of(format_of(source)).read(source)
         save(args.target, model)
     version = getattr(model, "version", None)  # safetensors files have none
@@ -80,6 +84,7 @@ def quantize(args: argparse.Namespace) -> int:
     if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
     with open_argument(args.source) as source, meter(source.size, "quantize"):
+        writable(args.target)
         model = module_of(format_of(source)).read(source)
         if not isinstance(model, oam.Model):
             print(f"ckptspec: {shown(args.source)}: only .oam files hold quantized weights", file=sys.stderr)

@@ -146,7 +146,10 @@ def convert(
     target_format = format_for(dst, to)
     if lossy and isinstance(src, (str, os.PathLike)) and os.path.exists(dst) and os.path.samefile(src, dst):
         raise ArgumentError("is the source, which a lossy conversion does not overwrite", "dst")
-    return plan(src, to=target_format).write(dst, lossy=lossy)
+    if isinstance(src, Source):
+        return plan(src, to=target_format).write(dst, lossy=lossy)
+    with open_source(src) as source:  # open until all is written: then a file that shrinks is an error
+        return plan(source, to=target_format).write(dst, lossy=lossy)
 
 
 def plan(src: str | os.PathLike[str] | Buffer | Source, *, to: str) -> Plan:

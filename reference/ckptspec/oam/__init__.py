@@ -51,13 +51,14 @@ __all__ = [
 ]
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Model:
+def load(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True) -> Model:
     """Read a model file.
 
-    With ``verify=False`` no checksum is compared, and no payload is read. Raises FormatError if a reader must refuse
+    With ``verify=False`` no checksum is compared, and no payload is read. With ``mmap=False`` the whole file is read
+    now, and arrays are views of that memory instead of a map. Raises FormatError if a reader must refuse
     the file, OSError if the system will not read it.
     """
-    with open_source(path) as source:
+    with open_source(path, mmap=mmap) as source:
         return read(source, verify=verify)
 
 

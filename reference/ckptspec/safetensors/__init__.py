@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..formats import reading_as
-from ..source import BufferSource, Source, WithoutPayloads, open_path
+from ..source import BufferSource, Source, WithoutPayloads, open_file
 from ..spec.schema import SAFETENSORS_MAX_HEADER
 from ..text import show
 from ._anatomy import FRAME_SIZE, Anatomy
@@ -56,12 +56,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def load(path: str | os.PathLike[str]) -> TensorFile:
+def load(path: str | os.PathLike[str], *, mmap: bool = True) -> TensorFile:
     """Read a file; its tensors are read-only views, whose payloads are touched when they are used.
 
-    Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
+    With ``mmap=False`` the whole file is read now, and they are views of that memory. Raises FormatError if a reader
+    must refuse the file, OSError if the system will not read it.
     """
-    with open_path(path) as source, reading_as(source, "safetensors"):
+    with open_file(path, mmap=mmap) as source, reading_as(source, "safetensors"):
         return read(source)
 
 
