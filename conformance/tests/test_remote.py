@@ -273,7 +273,7 @@ def test_payloads_are_streamed(server: WebServer, folder: Path) -> None:
         finally:
             tracemalloc.stop()
     assert len(parts) == -(-source.size // (1 << 20))
-    assert does.sent == source.size
+    assert source.size <= does.sent <= source.size + (4 << 20)  # a request may have been made twice
     # Reads that go on where others ended fetch more at a time.
     does = server.reset()
     with open_source(f"{server.url}/large.oam") as source:
