@@ -32,6 +32,7 @@ __all__ = [
     "Fault",
     "Stage",
     "failing",
+    "meanwhile",
     "outcome",
 ]
 
@@ -245,6 +246,32 @@ def failing(at: int | None = None, fault: Fault | None = None, *, flush: bool = 
                 return None if name == "fsync" and not flush else real[name](*arguments, **options)
             late = fault.late or name == "close"  # which lets go of the file, whatever it says
             return _failed(made, fault, late, lambda *given: real[name](*given, **options), arguments)
+
+        return call
+
+    try:
+        for name in real:
+            setattr(system, name, instead(name))
+        yield made
+    finally:
+        for name, call in real.items():
+            setattr(system, name, call)
+
+
+@contextlib.contextmanager
+def meanwhile(at: int | None, happens: Callable[[], object]) -> Iterator[list[str]]:
+    """Let something happen before the call of number ``at`` of those that read or map; give the names of all."""
+    made: list[str] = []
+    lock = threading.Lock()
+    real = {name: getattr(system, name) for name in _SOURCE_CALLS}
+
+    def instead(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            with lock:
+                made.append(name)
+                if len(made) - 1 == at:
+                    happens()
+            return real[name](*arguments, **options)
 
         return call
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import signal
@@ -13,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ckptspec import decode, kaun, nuvec, oam, ocannl, safetensors, save, streaming
-from ckptspec.cli import main
+from ckptspec import cli, decode, kaun, nuvec, oam, ocannl, safetensors, save, streaming
 from ckptspec.conformance.faults import (
     DONE,
     FAULTS,
@@ -34,7 +34,10 @@ from ckptspec.safetensors import edit_metadata
 
 Work = Callable[[Path], object]  # what is done in a folder
 
-ARRAYS = {"a": np.arange(64, dtype=np.float32).reshape(2, 32), "b": np.arange(5, dtype=np.int8)}
+ARRAYS: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
+    "a": np.arange(64, dtype=np.float32).reshape(2, 32),
+    "b": np.arange(5, dtype=np.int8),
+}
 MODEL = oam.Model(
     weights={"w": ARRAYS["a"]},
     optimizer=oam.Optimizer(kind="AdamW", first_moment=ARRAYS["a"].reshape(-1), second_moment=ARRAYS["a"].reshape(-1)),
@@ -59,7 +62,7 @@ def _cli(*words: str) -> Work:
     """Return what runs the command line in a folder; ``@NAME`` is a file of it."""
 
     def run(folder: Path) -> object:
-        return main([str(folder / word[1:]) if word.startswith("@") else word for word in words])
+        return cli.main([str(folder / word[1:]) if word.startswith("@") else word for word in words])
 
     run.command_line = True  # type: ignore[attr-defined]
     return run
@@ -127,7 +130,8 @@ def _old(folder: Path, name: str) -> bytes:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let threads pay for thousands of bytes; and hear a signal without being ended by it."""
+    """Let threads pay for thousands of bytes, hear a signal without being ended by it, make each parser once."""
+    monkeypatch.setattr(cli, "build_parser", functools.cache(cli.build_parser))
     monkeypatch.setattr(streaming, "PIECE", 8192)
     monkeypatch.setattr(streaming, "_LARGE", 16384)
     before = signal.signal(signal.SIGUSR1, lambda *_: None)

@@ -9,7 +9,8 @@ truncation is an error like any other.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from .source import Source
 
-__all__ = ["Map", "steady_array", "steady_blocks", "steady_bytes"]
+__all__ = ["Map", "put", "steady_array", "steady_blocks", "steady_bytes"]
 
 _PIECE: Final = 4 << 20  # bytes that are read at a time
 
@@ -26,6 +27,21 @@ class Map(mmap.mmap):
     """A map of a whole file. ``source`` gives what reads the same bytes, or None once that is gone."""
 
     source: Callable[[], Source | None] | None = None
+
+
+def put(content: memoryview, values: Mapping[int, int]) -> None:
+    """Put bytes into a private map; OSError if their page is gone.
+
+    The system puts them there, since it tells what it cannot do, while touching such a page oneself ends the program.
+    """
+    receiver, sender = os.pipe()
+    try:
+        for at, value in values.items():
+            os.write(sender, bytes([value]))
+            os.readv(receiver, [content[at : at + 1]])
+    finally:
+        os.close(sender)
+        os.close(receiver)
 
 
 def steady_blocks(data: memoryview) -> Iterator[memoryview]:

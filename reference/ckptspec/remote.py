@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from .errors import FormatError
-from .source import BLOCK, FileSource, Source
+from .source import BLOCK, FileSource, Source, changed, shrunk
 from .streaming import read_ahead
 from .urls import scrubbed, shown_url
 
@@ -358,7 +358,7 @@ class RemoteSource(Source):
         with self._lock:
             self.fetched += len(data)
         if len(data) != size:
-            raise OSError(errno.ESTALE, _CHANGED, self._name)
+            raise changed(self._name)
         return data
 
     # ---------------------------------------------------------------------------------------------------------- reads
@@ -367,7 +367,7 @@ class RemoteSource(Source):
         if self._copy is not None:
             return self._copy.read(offset, size)
         if offset + size > self.size:
-            raise OSError(errno.EIO, "The file became shorter while it was read", self._name)
+            raise shrunk(self._name)
         if size >= _MOST:
             return self._fetch(offset, size)
         return self._near(offset, size) if size else b""
@@ -446,7 +446,7 @@ class RemoteSource(Source):
                 assert self._copy is not None
                 self.fetched += self._copy.size
         if size is not None and self.size != size:
-            raise OSError(errno.ESTALE, _CHANGED, self._name)
+            raise changed(self._name)
 
     # ---------------------------------------------------------------------------------------------------------- ends
 
@@ -454,7 +454,7 @@ class RemoteSource(Source):
         """Ask for size and stamp once more; OSError if they are not those with which the file was opened."""
         info = self._info()
         if stamp_of(info) != self.stamp or info.get("size") not in (None, self.size):
-            raise OSError(errno.ESTALE, _CHANGED, self._name)
+            raise changed(self._name)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

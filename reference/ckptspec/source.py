@@ -19,7 +19,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from . import _system as system
-from ._mapped import Map
+from ._mapped import Map, put
 from .errors import ArgumentError
 from .progress import advance
 from .text import show
@@ -189,7 +189,7 @@ class FileSource(Source):
                 error.filename = self.name
                 raise
             if not got:
-                raise self._shrunk()
+                raise shrunk(self.name)
             buffer = buffer[got:]
             offset += got
 
@@ -214,7 +214,7 @@ class FileSource(Source):
         try:
             made = system.mapped(Map, self._fd, self.size, private=private)
         except ValueError:  # mmap's own check that the file is that long
-            raise self._shrunk() from None
+            raise shrunk(self.name) from None
         except OSError as error:
             error.filename = self.name
             raise
@@ -228,9 +228,6 @@ class FileSource(Source):
             fd, self._fd = self._fd, -1
             with contextlib.suppress(OSError):  # nothing was written
                 system.close(fd)
-
-    def _shrunk(self) -> OSError:
-        return OSError(errno.EIO, "The file became shorter while it was read", self.name)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
@@ -270,9 +267,14 @@ class PatchedSource(Source):
     def view(self, offset: int, size: int) -> memoryview:
         if self._content is None:
             content = self._source.private()
-            for at, value in self._patches.items():
-                content[at] = value
-            if isinstance(content.obj, Map):
+            if not isinstance(content.obj, Map):
+                for at, value in self._patches.items():
+                    content[at] = value
+            else:
+                try:
+                    put(content, self._patches)
+                except OSError:
+                    raise shrunk(self.name) from None
                 reader = PatchedSource(self._source, self._patches)  # not itself, which would be a circle
                 content.obj.source = lambda: reader
             self._content = content.toreadonly()
@@ -298,6 +300,16 @@ class WithoutPayloads(Source):
         if self._zeros is None:
             self._zeros = system.zeros(self.size)
         return self._zeros[offset : offset + size]
+
+
+def shrunk(name: str | None) -> OSError:
+    """Return the error about a file that lacks bytes which it had when it was opened."""
+    return OSError(errno.EIO, "The file became shorter while it was read", name)
+
+
+def changed(name: str | None) -> OSError:
+    """Return the error about a file of which two reads contradict each other."""
+    return OSError(errno.EIO, "The file changed while it was read", name)
 
 
 def path_text(path: Any) -> str:

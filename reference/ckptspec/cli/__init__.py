@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from .. import __version__
 from ..errors import CheckpointError
@@ -21,6 +21,13 @@ from ..text import printable
 __all__ = ["build_parser", "main"]
 
 _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or environment."
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that does not keep silent if its help cannot be printed."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (file or sys.stderr).write(message)
 
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -32,7 +39,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     The arguments of ``conform`` and ``matrix`` come from the runner, which takes a while to import: they are left out
     where another verb is given.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ckptspec", description="Read, write, check, explain and compare training checkpoints.", epilog=_EPILOG
     )
     parser.add_argument("--version", action="version", version=f"ckptspec {__version__}")
@@ -225,6 +232,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to stop
+    status = _run(argv)
+    try:
+        sys.stdout.flush()
+    except OSError:  # which was told already; the interpreter would tell it once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    """Run a verb; return the exit status. All that it prints was written when that is 0."""
     try:
         words = _words(sys.argv[1:] if argv is None else argv)
         try:
@@ -236,7 +253,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = getattr(importlib.import_module(f".{module}", __package__), function)(args)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # as if the signal had ended the program
     except KeyboardInterrupt:
         print("ckptspec: interrupted", file=sys.stderr)

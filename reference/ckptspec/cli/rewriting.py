@@ -10,8 +10,10 @@ from typing import Any
 from .. import oam, safetensors, save
 from ..findings import Report
 from ..formats import format_of, module_of
+from ..oam._model import QuantizingMap
 from ..progress import meter
 from ..publish import writable
+from ..quantization import Quantization
 from ..terminal import Style, columns
 from ..text import count, printable
 from ..urls import shown_url
@@ -91,7 +93,8 @@ def quantize(args: argparse.Namespace) -> int:
             return 1
         made = oam.quantize(model, args.encoding)
         save(args.target, made)
-    kept = sum(1 for name in made.weights if not isinstance(made.weights[name], oam.QuantizedTensor))
+    assert isinstance(made.weights, QuantizingMap)  # asking it for a weight would quantize that once more
+    kept = sum(1 for _, value in made.weights.pending() if not isinstance(value, Quantization))
     done = len(made.weights) - kept
     dropped = "; the optimizer is dropped" if model.optimizer is not None else ""
     facts = {"quantized": done, "kept": kept, "optimizer_dropped": model.optimizer is not None}

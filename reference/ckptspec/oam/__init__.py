@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..records import values_of
-from ..source import BufferSource, PatchedSource, Source, WithoutPayloads, open_source
+from ..source import BufferSource, PatchedSource, Source, WithoutPayloads, changed, open_source
 from ..spec.dtypes import oam_dtype_of
 from ..spec.schema import OAM_MAGIC, OAM_NEWEST, OAM_TENSOR_SECTIONS, OamConfig, OamOptimizer, OamProgress
 from ..text import show
@@ -224,7 +224,8 @@ def _rescued(
         put_right |= anatomy.repairs
         repaired = PatchedSource(source, {offset: error.correct for offset, error in put_right.items()})
         again = _examined(repaired)[1]
-        assert again is not None
+        if again is None:
+            raise changed(source.name)
         anatomy = again
     model, survivors = rescue(repaired if payloads else WithoutPayloads(repaired), anatomy, intact_only)
     survivors = [*_put_right(put_right), *survivors]
@@ -269,7 +270,8 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[Model, list[Surv
     """
     report, anatomy = _examined(source)
     if anatomy is None or not any(section.available for section in anatomy.sections):
-        assert report.first is not None
+        if report.first is None:  # nothing was wrong when it was read first
+            raise changed(source.name)
         raise FormatError(report.first, source.name)
     model, survivors = _rescued(source, anatomy, intact_only)
     return model, survivors, report

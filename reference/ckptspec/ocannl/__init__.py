@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
-from ..source import Source, WithoutPayloads
+from ..source import Source, WithoutPayloads, changed
 from ..spec.schema import OCANNL_MAX_HEADER, OCANNL_VERSION
 from ..text import show
 from ._anatomy import FRAME_SIZE, Anatomy
@@ -200,6 +200,7 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[Checkpoint, list
     report, anatomy = _examined(source)
     checkpoint, survivors = (None, []) if anatomy is None else rescue(source, anatomy, intact_only)
     if checkpoint is None or (not checkpoint.tensors and any(item.state == "lost" for item in survivors)):
-        assert report.first is not None
+        if report.first is None:  # nothing was wrong when it was read first
+            raise changed(source.name)
         raise FormatError(report.first, source.name)
     return checkpoint, survivors, report

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..formats import reading_as
-from ..source import BufferSource, Source, WithoutPayloads, open_file
+from ..source import BufferSource, Source, WithoutPayloads, changed, open_file
 from ..spec.schema import SAFETENSORS_MAX_HEADER
 from ..text import show
 from ._anatomy import FRAME_SIZE, Anatomy
@@ -235,6 +235,7 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[TensorFile, list
     report, anatomy = _examined(source)
     model, survivors = (None, []) if anatomy is None else rescue(source, anatomy, intact_only)
     if model is None:
-        assert report.first is not None
+        if report.first is None:  # nothing was wrong when it was read first
+            raise changed(source.name)
         raise FormatError(report.first, source.name)
     return model, survivors, report
