@@ -57,12 +57,19 @@ _REST: Final = ("size", "digest", "verdict", "format", "version", "rejects", "ca
 _COLUMNS: Final = f"r.id, o.path, f.name, {', '.join(f'r.{name}' for name in (*_FIRST, *_REST))}"
 
 
+_FINDINGS: Final = """
+SELECT rule, severity, offset, length, path, found, expected, hint FROM findings WHERE result = ? ORDER BY number
+"""
+_COUNTS: Final = "SELECT rule, number FROM counts WHERE result = ? ORDER BY rule"
+
+
 @dataclass(slots=True, kw_only=True)  # not frozen: that would take longer than to read it
 class Result:
     """The result of a file in a run. ``change`` is what has become of it since the baseline, ``""``: nothing.
 
     ``refused_for`` are the rules for which readers refuse it, ``counts`` the numbers of findings of each rule, and
-    ``findings`` the first of them, as ``Examined`` has them; the last two are read when they are asked for.
+    ``findings`` the first of them, as ``Examined`` has them; the last two are read when they are asked for, as long as
+    the view is open.
     """
 
     path: str
@@ -82,6 +89,8 @@ class Result:
     change: str = ""
     _id: int = 0
     _db: sqlite3.Connection | None = field(default=None, repr=False, compare=False)
+    _findings: list[Row] | None = field(default=None, repr=False, compare=False)
+    _counts: dict[str, int] | None = field(default=None, repr=False, compare=False)
 
     @property
     def id(self) -> int:
@@ -91,18 +100,27 @@ class Result:
     @property
     def findings(self) -> list[Row]:
         """The first findings, those that refuse the file before all others."""
-        if self._db is None or not (self.rejects or self.canonicals or self.notes):
-            return []
-        query = """SELECT rule, severity, offset, length, path, found, expected, hint
-            FROM findings WHERE result = ? ORDER BY number"""
-        return self._db.execute(query, (self._id,)).fetchall()
+        if self._findings is None:
+            self._findings = self._rows(_FINDINGS)
+        return self._findings
 
     @property
     def counts(self) -> dict[str, int]:
         """The number of findings of each rule."""
+        if self._counts is None:
+            self._counts = dict(self._rows(_COUNTS))
+        return self._counts
+
+    def _rows(self, query: str) -> list[Any]:
         if self._db is None or not (self.rejects or self.canonicals or self.notes):
-            return {}
-        return dict(self._db.execute("SELECT rule, number FROM counts WHERE result = ? ORDER BY rule", (self._id,)))
+            return []
+        return self._db.execute(query, (self._id,)).fetchall()
+
+    def loaded(self) -> Self:
+        """Return the result when all of it was read, so that it outlives its view."""
+        _ = self.findings, self.counts
+        self._db = None
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON types. In ``path``, bytes that are no UTF-8 are lone surrogates."""
@@ -378,4 +396,5 @@ def results(database: str | os.PathLike[str], run: int | None = None) -> Iterato
     Raises ArgumentError if there is no such run, OSError if the database cannot be used.
     """
     with View(database, run) as view:
-        yield from view.results()
+        for result in view.results():
+            yield result.loaded()
