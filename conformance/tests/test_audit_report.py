@@ -355,6 +355,7 @@ def test_the_page_in_a_browser(view: Browsed, tmp_path: Path, database: Path) ->
     detail = page.locator("#detail")
     assert "/data/a/bad" in detail.inner_text()
     assert "<b>12</b>" in detail.inner_text()  # as text
+    assert "null" not in detail.inner_text()
     page.keyboard.press("Escape")
     assert not detail.is_visible()
     page.get_by_role("button", name="Reset").click()
