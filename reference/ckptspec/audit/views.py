@@ -52,7 +52,7 @@ _CHANGE: Final = f"""CASE
     WHEN b.verdict IN ({_BAD_SQL}) AND r.verdict NOT IN ({_BAD_SQL}) THEN 'fixed'
     WHEN b.verdict != r.verdict OR b.refused_for != r.refused_for THEN 'changed'
     ELSE '' END"""
-_FIRST: Final = ("old", "truncated", "verified", "refused_for")  # these are stored otherwise than they are told
+_FIRST: Final = ("refused_for", "old", "truncated", "verified")  # these are stored otherwise than they are told
 _REST: Final = ("size", "digest", "verdict", "format", "version", "rejects", "canonicals", "notes", "message")
 _COLUMNS: Final = f"r.id, o.path, f.name, {', '.join(f'r.{name}' for name in (*_FIRST, *_REST))}"
 
@@ -63,7 +63,7 @@ SELECT rule, severity, offset, length, path, found, expected, hint FROM findings
 _COUNTS: Final = "SELECT rule, number FROM counts WHERE result = ? ORDER BY rule"
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: that would take longer than to read it
+@dataclass(slots=True)  # neither frozen nor by keywords: that would take longer than to read it
 class Result:
     """The result of a file in a run. ``change`` is what has become of it since the baseline, ``""``: nothing.
 
@@ -78,15 +78,15 @@ class Result:
     verdict: str
     format: str | None
     version: int | None
-    old: bool
     rejects: int
     canonicals: int
     notes: int
-    refused_for: tuple[str, ...]
-    truncated: bool
     message: str
-    verified: bool
     change: str = ""
+    refused_for: tuple[str, ...] = ()
+    old: bool = False
+    truncated: bool = False
+    verified: bool = True
     _id: int = 0
     _db: sqlite3.Connection | None = field(default=None, repr=False, compare=False)
     _findings: list[Row] | None = field(default=None, repr=False, compare=False)
@@ -350,18 +350,11 @@ class View:
             return dict(self._all(query))
 
     def _result(self, row: tuple[Any, ...]) -> Result:
-        number, folder, name, old, truncated, verified, refused_for, *rest, change = row
-        return Result(
-            path=join(folder, name),
-            old=bool(old),
-            truncated=bool(truncated),
-            verified=bool(verified),
-            refused_for=tuple(refused_for.split()) if refused_for else (),
-            change=change,
-            _id=number,
-            _db=self._db,
-            **dict(zip(_REST, rest, strict=True)),
-        )
+        number, folder, name, refused_for, old, truncated, verified, *rest = row
+        made = Result(join(folder, name), *rest, _id=number, _db=self._db)
+        made.refused_for = tuple(refused_for.split()) if refused_for else ()
+        made.old, made.truncated, made.verified = bool(old), bool(truncated), bool(verified)
+        return made
 
     def _one(self, query: str) -> tuple[Any, ...]:
         row: tuple[Any, ...] = self._db.execute(query, {"run": self.run}).fetchone()
