@@ -351,7 +351,8 @@ class View:
 
     def _result(self, row: tuple[Any, ...]) -> Result:
         number, folder, name, refused_for, old, truncated, verified, *rest = row
-        made = Result(join(folder, name), *rest, _id=number, _db=self._db)
+        made = Result(join(folder, name), *rest)
+        made._id, made._db = number, self._db
         made.refused_for = tuple(refused_for.split()) if refused_for else ()
         made.old, made.truncated, made.verified = bool(old), bool(truncated), bool(verified)
         return made
