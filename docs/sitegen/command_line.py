@@ -168,7 +168,9 @@ def _shown(verb: str) -> Iterator[str]:
 def command_line() -> str:
     """Return the page."""
     parser = cli.build_parser()
-    rows = [[f"[{verb}](#ckptspec-{verb})", literal(summary)] for verb, (summary, _) in verbs_of().items()]
+    rows = [
+        [f"[{verb}](#ckptspec-{verb.replace(' ', '-')})", literal(summary)] for verb, (summary, _) in verbs_of().items()
+    ]
     parts = [
         "# The command line",
         "",
