@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ckptspec.audit.tables import TABLES
+from ckptspec.audit.verdicts import VERDICTS
+from ckptspec.audit.views import CHANGES
+
 from .clauses import clauses, history
 from .document_tables import document_formats, document_keys, document_types
+from .markdown import code, table
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
 
@@ -19,9 +24,32 @@ def picture(slug: str) -> str:
     return f"![{made.title}](pictures/{slug}.svg)"
 
 
+def audit_tables() -> str:
+    """Return the tables of a database of audit results."""
+    parts = []
+    for item in TABLES:
+        keys = "".join(f" {code(key)}." for key in item.keys)
+        rows = [[code(name), code(kind), doc] for name, kind, doc in item.columns]
+        parts += [f"**{item.name}** {item.doc}{keys}", "", table(("column", "type", "meaning"), rows), ""]
+    return "\n".join(parts).rstrip()
+
+
+def audit_verdicts() -> str:
+    """Return the verdicts of an audit."""
+    return table(("verdict", "meaning"), [[code(name), doc] for name, doc in VERDICTS.items()])
+
+
+def audit_changes() -> str:
+    """Return what may have become of a file between two audits."""
+    return table(("change", "meaning"), [[code(name), doc] for name, doc in CHANGES.items()])
+
+
 BLOCKS: Final[dict[str, Callable[..., str]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
+        audit_changes,
+        audit_tables,
+        audit_verdicts,
         clauses,
         document_formats,
         document_keys,

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -23,7 +24,7 @@ from .. import __version__
 from ..source import path_text
 from ..spec.rules import CANONICAL, NOTE, REJECT, RULES
 from .check import Examined, Options
-from .tables import APPLICATION, SCHEMA_VERSION, statements
+from .tables import APPLICATION, SCHEMA_VERSION, TABLES, statements
 from .verdicts import catalogue_digest
 
 try:
@@ -82,8 +83,13 @@ def split(path: str) -> tuple[bytes, bytes]:
 
 def join(folder: bytes, name: bytes) -> str:
     """Return the path of which ``split`` gave folder and name."""
-    start = os.fsdecode(folder)
-    return f"{start if start == '/' else start + '/'}{os.fsdecode(name)}"
+    return _start(folder) + os.fsdecode(name)
+
+
+@lru_cache(64)  # files come folder by folder
+def _start(folder: bytes) -> str:
+    text = os.fsdecode(folder)
+    return text if text == "/" else f"{text}/"
 
 
 def _check_identity(connection: sqlite3.Connection, path: str) -> bool:
@@ -141,7 +147,10 @@ class Store:
     def _open(self) -> None:
         self._db = sqlite3.connect(_uri(self.path, "rwc"), uri=True, timeout=_BUSY, isolation_level=None)
         try:
-            there = _check_identity(self._db, self.path)  # before anything is written
+            there = _check_identity(self._db, self.path)  # before anything is written, if only that it is in use
+            if there:
+                for table in TABLES:
+                    self._db.execute(f"SELECT * FROM {table.name} LIMIT 1").fetchone()  # noqa: S608
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")  # nothing is lost but by a power failure, and then seconds
             if not there:

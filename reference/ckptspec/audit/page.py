@@ -83,7 +83,7 @@ def _data(view: View, only: str | None, rule: str | None) -> dict[str, Any]:
                 result.size,
                 verdicts.index(result.verdict),
                 -1 if result.format is None else formats.index(result.format),
-                result.version,
+                None if result.version is None else str(result.version),  # a browser would round large numbers
                 int(result.old),
                 result.rejects,
                 result.canonicals,
@@ -95,6 +95,9 @@ def _data(view: View, only: str | None, rule: str | None) -> dict[str, Any]:
             ]
         )
     told = summary.to_json()
+    told["formats"] = [
+        {**item, "version": None if item["version"] is None else str(item["version"])} for item in told["formats"]
+    ]
     told["folders"] = [{**folder, "path": printable(folder["path"])} for folder in told["folders"]]
     told["run"]["scope"]["places"] = [printable(place) for place in told["run"]["scope"]["places"]]
     return {

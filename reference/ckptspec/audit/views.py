@@ -52,17 +52,24 @@ _CHANGE: Final = f"""CASE
     WHEN b.verdict IN ({_BAD_SQL}) AND r.verdict NOT IN ({_BAD_SQL}) THEN 'fixed'
     WHEN b.verdict != r.verdict OR b.refused_for != r.refused_for THEN 'changed'
     ELSE '' END"""
-_FIRST: Final = ("old", "truncated", "verified", "refused_for")  # these are stored otherwise than they are told
+_FIRST: Final = ("refused_for", "old", "truncated", "verified")  # these are stored otherwise than they are told
 _REST: Final = ("size", "digest", "verdict", "format", "version", "rejects", "canonicals", "notes", "message")
 _COLUMNS: Final = f"r.id, o.path, f.name, {', '.join(f'r.{name}' for name in (*_FIRST, *_REST))}"
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: that would take longer than to read it
+_FINDINGS: Final = """
+SELECT rule, severity, offset, length, path, found, expected, hint FROM findings WHERE result = ? ORDER BY number
+"""
+_COUNTS: Final = "SELECT rule, number FROM counts WHERE result = ? ORDER BY rule"
+
+
+@dataclass(slots=True)  # neither frozen nor by keywords: that would take longer than to read it
 class Result:
     """The result of a file in a run. ``change`` is what has become of it since the baseline, ``""``: nothing.
 
     ``refused_for`` are the rules for which readers refuse it, ``counts`` the numbers of findings of each rule, and
-    ``findings`` the first of them, as ``Examined`` has them; the last two are read when they are asked for.
+    ``findings`` the first of them, as ``Examined`` has them; the last two are read when they are asked for, as long as
+    the view is open.
     """
 
     path: str
@@ -71,17 +78,19 @@ class Result:
     verdict: str
     format: str | None
     version: int | None
-    old: bool
     rejects: int
     canonicals: int
     notes: int
-    refused_for: tuple[str, ...]
-    truncated: bool
     message: str
-    verified: bool
     change: str = ""
+    refused_for: tuple[str, ...] = ()
+    old: bool = False
+    truncated: bool = False
+    verified: bool = True
     _id: int = 0
     _db: sqlite3.Connection | None = field(default=None, repr=False, compare=False)
+    _findings: list[Row] | None = field(default=None, repr=False, compare=False)
+    _counts: dict[str, int] | None = field(default=None, repr=False, compare=False)
 
     @property
     def id(self) -> int:
@@ -91,18 +100,27 @@ class Result:
     @property
     def findings(self) -> list[Row]:
         """The first findings, those that refuse the file before all others."""
-        if self._db is None or not (self.rejects or self.canonicals or self.notes):
-            return []
-        query = """SELECT rule, severity, offset, length, path, found, expected, hint
-            FROM findings WHERE result = ? ORDER BY number"""
-        return self._db.execute(query, (self._id,)).fetchall()
+        if self._findings is None:
+            self._findings = self._rows(_FINDINGS)
+        return self._findings
 
     @property
     def counts(self) -> dict[str, int]:
         """The number of findings of each rule."""
+        if self._counts is None:
+            self._counts = dict(self._rows(_COUNTS))
+        return self._counts
+
+    def _rows(self, query: str) -> list[Any]:
         if self._db is None or not (self.rejects or self.canonicals or self.notes):
-            return {}
-        return dict(self._db.execute("SELECT rule, number FROM counts WHERE result = ? ORDER BY rule", (self._id,)))
+            return []
+        return self._db.execute(query, (self._id,)).fetchall()
+
+    def loaded(self) -> Self:
+        """Return the result when all of it was read, so that it outlives its view."""
+        _ = self.findings, self.counts
+        self._db = None
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON types. In ``path``, bytes that are no UTF-8 are lone surrogates."""
@@ -332,18 +350,12 @@ class View:
             return dict(self._all(query))
 
     def _result(self, row: tuple[Any, ...]) -> Result:
-        number, folder, name, old, truncated, verified, refused_for, *rest, change = row
-        return Result(
-            path=join(folder, name),
-            old=bool(old),
-            truncated=bool(truncated),
-            verified=bool(verified),
-            refused_for=tuple(refused_for.split()) if refused_for else (),
-            change=change,
-            _id=number,
-            _db=self._db,
-            **dict(zip(_REST, rest, strict=True)),
-        )
+        number, folder, name, refused_for, old, truncated, verified, *rest = row
+        made = Result(join(folder, name), *rest)
+        made._id, made._db = number, self._db
+        made.refused_for = tuple(refused_for.split()) if refused_for else ()
+        made.old, made.truncated, made.verified = bool(old), bool(truncated), bool(verified)
+        return made
 
     def _one(self, query: str) -> tuple[Any, ...]:
         row: tuple[Any, ...] = self._db.execute(query, {"run": self.run}).fetchone()
@@ -378,4 +390,5 @@ def results(database: str | os.PathLike[str], run: int | None = None) -> Iterato
     Raises ArgumentError if there is no such run, OSError if the database cannot be used.
     """
     with View(database, run) as view:
-        yield from view.results()
+        for result in view.results():
+            yield result.loaded()

@@ -259,9 +259,9 @@
         ["change", row[CHANGE] < 0 ? "" : `${changeWord(CHANGES[row[CHANGE]])}: ${data.changes[CHANGES[row[CHANGE]]]}`],
         ["message", data.texts[row[MESSAGE]]], ["rules", all && !listed.length ? rulesOf(row) : ""]]),
       ...listed.map(findingElement),
-      all > listed.length ? element("p", { class: "dim" }, listed.length
+      ...(all > listed.length ? [element("p", { class: "dim" }, listed.length
         ? `The first ${plural(listed.length, "finding")} of ${number(all)}.`
-        : "This page has no room for the findings; ckptspec validate lists them.") : null,
+        : "This page has no room for the findings; ckptspec validate lists them.")] : []),
     );
     byId("detail").scrollTop = 0;
   }
