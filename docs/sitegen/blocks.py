@@ -7,6 +7,7 @@ from typing import Final
 
 from .clauses import clauses, history
 from .document_tables import document_formats, document_keys, document_types
+from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
 
@@ -26,6 +27,10 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         document_formats,
         document_keys,
         document_types,
+        fuzz,
+        fuzz_kinds,
+        fuzz_limits,
+        fuzz_targets,
         history,
         last_words,
         levels,
