@@ -15,7 +15,7 @@ from .trials import CORPUS, inputs, name_of, trial
 
 __all__ = ["adopt", "behaviour"]
 
-_LARGEST: Final = 8192  # bytes of a file worth committing
+_LARGEST: Final = 8800  # bytes of a file worth committing
 
 
 def behaviour(kind: str, data: bytes) -> str:

@@ -7,6 +7,7 @@ import pkgutil
 import random
 import resource
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -45,11 +46,13 @@ class Engine:
         self.scratch = folder / "scratch"
         for made in (self.corpus, self.found, self.scratch):
             made.mkdir(parents=True, exist_ok=True)
+        self._end = float("inf")
         self._known: dict[str, tuple[Path, int]] = {}
         _limit_address_space()
 
     def arguments(self, seconds: int, seed: int) -> list[str]:
         """Return the arguments for libFuzzer; writes the dictionary and the seeds for it."""
+        self._end = time.monotonic() + seconds
         words = self.scratch / "words"
         words.write_text(dictionary(self.kind), "ascii")
         seeds = self.scratch / "seeds"
@@ -91,7 +94,9 @@ class Engine:
         return mutator.crossover(self.kind, one, other, most, seed)
 
     def try_one(self, data: bytes) -> None:
-        """Try an input, and keep it if it fails."""
+        """Try an input, and keep it if it fails; do nothing once the time is over, for libFuzzer tries all seeds."""
+        if time.monotonic() > self._end:
+            return
         targets, memory = chosen(self.kind, data)
         before = _resident()
         failures = trial(self.kind, data, targets, memory=memory, slack=INSTRUMENTED)
