@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs check build-vectors bench clean
+.PHONY: demo test docs check build-vectors bench fuzz clean
 
 demo: $(VENV)/.installed
 	@PATH="$(abspath $(BIN)):$$PATH" sh conformance/demo.sh
@@ -13,6 +13,7 @@ test: $(VENV)/.installed-dev docs
 	$(BIN)/mypy
 	$(BIN)/python -m ckptspec.conformance.build --check
 	CKPTSPEC_SITE="$(abspath site)" $(BIN)/pytest -q -n auto
+	$(BIN)/python -m ckptspec.conformance.fuzz run --seconds 60 --jobs 2 --if-available
 
 # Builds the site of the documentation into site/; `python -m http.server -d site` shows it, search included.
 docs: $(VENV)/.installed-dev
@@ -24,6 +25,11 @@ build-vectors: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m ckptspec.conformance.bench
+
+# Looks for inputs that break the reader, for so many seconds in all: docs/fuzzing.md.
+FUZZ_TIME ?= 600
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m ckptspec.conformance.fuzz run --seconds $(FUZZ_TIME)
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -41,4 +47,4 @@ $(VENV)/.installed-bench: pyproject.toml
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz

@@ -12,6 +12,7 @@ from ckptspec.audit.views import CHANGES
 from .clauses import clauses, history
 from .document_tables import document_formats, document_keys, document_types
 from .markdown import code, table
+from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
 
@@ -54,6 +55,10 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         document_formats,
         document_keys,
         document_types,
+        fuzz,
+        fuzz_kinds,
+        fuzz_limits,
+        fuzz_targets,
         history,
         last_words,
         levels,
