@@ -8,6 +8,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"left out: {name}: {printable(reason)}")
         print(f"seed {first}; readings: {', '.join(reading.name for reading in readings)}", flush=True)
         comparison = Comparison(readings)
-        found = next(golden(comparison, formats), None) or search(comparison, formats, options.time, first)
+        found = next(golden(comparison, chain(*map(golden_files, formats))), None) or search(
+            comparison, formats, options.time, first
+        )
         for line in _counts(comparison.tally):
             print(line)
         if found is None:

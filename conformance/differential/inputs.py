@@ -5,12 +5,14 @@ Needs hypothesis: ``pip install 'ckptspec[test]'``.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
+from ...text import count
 from .. import strategies
 from ..catalogue import Case, load_suite
 from ..strategies_oam import edited_oam_files, resealed
@@ -18,7 +20,7 @@ from ..strategies_ocannl import damaged_ocannl_files
 from ..strategies_safetensors import damaged_safetensors_files
 from .readings import Answer
 
-__all__ = ["answer_of_suite", "generated_files", "golden_files"]
+__all__ = ["GeneratedFile", "answer_of_suite", "generated_files", "golden_files"]
 
 _LARGEST: Final = 40_000  # bytes of a golden file that is changed: larger ones say no more, and take their time
 _ODD: Final = {
@@ -42,7 +44,16 @@ def answer_of_suite(case: Case) -> Answer:
     return Answer(parts=expected)
 
 
-def generated_files(format: str) -> st.SearchStrategy[bytes]:
+class GeneratedFile(NamedTuple):
+    """A file, with a text for people that is not as long as the file."""
+
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"<{count(len(self.data), 'byte')}, SHA-256 {hashlib.sha256(self.data).hexdigest()}>"
+
+
+def generated_files(format: str) -> st.SearchStrategy[GeneratedFile]:
     """Files of a format, most of them with something wrong."""
     odd: st.SearchStrategy[bytes] = _ODD[format]()
     return st.one_of(
@@ -50,7 +61,7 @@ def generated_files(format: str) -> st.SearchStrategy[bytes]:
         strategies.damaged_files(format, strict=True).map(lambda file: file.data),
         odd,
         _changed(format),
-    )
+    ).map(GeneratedFile)
 
 
 def _golden(format: str) -> Iterator[bytes]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from ..catalogue import Case
 from ..strategies_oam import resealed
 from .comparing import Comparison, Disagreement
-from .inputs import answer_of_suite, generated_files, golden_files
+from .inputs import GeneratedFile, answer_of_suite, generated_files
 
 __all__ = ["SUITE", "Found", "golden", "search", "shrunk"]
 
@@ -39,14 +40,13 @@ class _Disagree(Exception):  # noqa: N818
     """Tells hypothesis that a file is one of those that it looks for."""
 
 
-def golden(comparison: Comparison, formats: Sequence[str]) -> Iterator[Found]:
-    """Yield the golden files about which readings disagree, the suite being one of them."""
-    for name in formats:
-        for case in golden_files(name):
-            data = case.read()
-            wrong = comparison.ask(name, data, [(SUITE, answer_of_suite(case))])
-            if wrong:
-                yield Found(data=data, origin=case.id, disagreements=tuple(wrong))
+def golden(comparison: Comparison, cases: Iterable[Case]) -> Iterator[Found]:
+    """Yield the files of cases about which readings disagree, the suite being one of them."""
+    for case in cases:
+        data = case.read()
+        wrong = comparison.ask(case.format, data, [(SUITE, answer_of_suite(case))])
+        if wrong:
+            yield Found(data=data, origin=case.id, disagreements=tuple(wrong))
 
 
 def search(comparison: Comparison, formats: Sequence[str], seconds: float, first: int) -> Found | None:
@@ -70,7 +70,7 @@ def _round(comparison: Comparison, format: str, number: int, over: Callable[[], 
     found = _explore(comparison, format, number, (Phase.generate,), over)
     if found is None:
         return None
-    # The same again, with its shrinking; those files do not count.
+    # The same again, with its shrinking.
     again = _explore(Comparison(comparison.readings), format, number, (Phase.generate, Phase.shrink), lambda: False)
     return again or found
 
@@ -80,6 +80,7 @@ def _explore(
 ) -> Found | None:
     """Look at one round of files; return the last about which readings disagree, which is the smallest."""
     found: list[Found] = []
+    quiet = Comparison(comparison.readings)  # what hypothesis tries once more does not count
 
     @seed(number)
     @settings(
@@ -92,12 +93,12 @@ def _explore(
         suppress_health_check=list(HealthCheck),
     )
     @given(generated_files(format))
-    def look(data: bytes) -> None:
+    def look(file: GeneratedFile) -> None:
         if over() and not found:
             return
-        wrong = comparison.ask(format, data)
+        wrong = (quiet if found else comparison).ask(format, file.data)
         if wrong:
-            found.append(Found(data=data, origin=f"seed {number}", disagreements=tuple(wrong)))
+            found.append(Found(data=file.data, origin=f"seed {number}", disagreements=tuple(wrong)))
             raise _Disagree
 
     with contextlib.suppress(_Disagree):

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from .. import kaitai
-from ..kaitai import TOOLS
+from ckptspec.conformance import kaitai
+from ckptspec.conformance.kaitai import TOOLS
 
 REQUIRED: Final = bool(os.environ.get("CKPTSPEC_REQUIRE_NODE"))
 Tree = Any
