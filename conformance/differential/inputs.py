@@ -17,16 +17,16 @@ from .. import strategies
 from ..catalogue import Case, load_suite
 from ..strategies_oam import edited_oam_files, resealed
 from ..strategies_ocannl import damaged_ocannl_files
-from ..strategies_safetensors import damaged_safetensors_files
+from ..strategies_safetensors import damaged_safetensors_files, extreme_safetensors_files
 from .readings import Answer
 
 __all__ = ["GeneratedFile", "answer_of_suite", "generated_files", "golden_files"]
 
 _LARGEST: Final = 40_000  # bytes of a golden file that is changed: larger ones say no more, and take their time
 _ODD: Final = {
-    "oam": edited_oam_files,
-    "ocannl": damaged_ocannl_files,
-    "safetensors": damaged_safetensors_files,
+    "oam": (edited_oam_files,),
+    "ocannl": (damaged_ocannl_files,),
+    "safetensors": (damaged_safetensors_files, extreme_safetensors_files),
 }
 
 
@@ -55,11 +55,12 @@ class GeneratedFile(NamedTuple):
 
 def generated_files(format: str) -> st.SearchStrategy[GeneratedFile]:
     """Files of a format, most of them with something wrong."""
-    odd: st.SearchStrategy[bytes] = _ODD[format]()
+    odd: list[st.SearchStrategy[bytes]] = [strategy() for strategy in _ODD[format]]
     return st.one_of(
+        st.binary(max_size=100),
         strategies.files(format).map(lambda file: file.data),
         strategies.damaged_files(format, strict=True).map(lambda file: file.data),
-        odd,
+        *odd,
         _changed(format),
     ).map(GeneratedFile)
 

@@ -27,7 +27,7 @@ from ckptspec.spec.rules import RULES
 from . import plain_oam_decoder, plain_oam_decoder_wrong
 from .kaitai_parsers import REQUIRED
 
-GENERATED = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+GENERATED = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def readings() -> list[Reading]:
