@@ -19,6 +19,7 @@ from ...text import count, printable, shorten
 from .comparing import KINDS, Comparison, Tally
 from .gathering import gathered
 from .inputs import golden_files
+from .recorded import RECORD, record
 from .searching import Found, golden, search, shrunk
 
 __all__ = ["main"]
@@ -33,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="of the first round; without it, a new one that is printed")
     parser.add_argument("--format", action="append", choices=list(FORMATS), help="only this format (repeatable)")
     parser.add_argument("--save", type=Path, default=Path(), metavar="DIR", help="folder for a file that shows it")
+    parser.add_argument("--record", action="store_true", help="write the counts that the documentation shows, no more")
     options = parser.parse_args(arguments)
+    if options.record:
+        return _write_record()
     if not options.save.is_dir():
         parser.error(f"--save: there is no folder {printable(str(options.save))}")
     first = random.randrange(1 << 32) if options.seed is None else options.seed  # noqa: S311  # not for secrets
@@ -55,6 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in _told(comparison, shrunk(comparison, found), options.save):
             print(line)
     return 1
+
+
+def _write_record() -> int:
+    """Write the record of the golden files anew, for which all readings but the compiled adapters are needed."""
+    readings, missing = gathered()
+    if missing:
+        print(f"left out: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    RECORD.write_text(record(Comparison(readings)), "utf-8")
+    return 0
 
 
 def _counts(tally: Tally) -> Iterator[str]:

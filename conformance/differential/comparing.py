@@ -75,11 +75,12 @@ def _json(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts by format, pair and kind, and by declared disagreement and rule."""
+    """Counts by format, pair and kind, and by declared disagreement and rule, with a case of the suite for each."""
 
     files: Counter[str] = field(default_factory=Counter)
     pairs: Counter[tuple[str, Pair, str]] = field(default_factory=Counter)
     declared: Counter[tuple[Acceptable, str]] = field(default_factory=Counter)
+    examples: dict[tuple[Acceptable, str], str] = field(default_factory=dict)
 
     def rows(self) -> Iterator[tuple[str, Pair, list[int]]]:
         """Yield format, pair and the counts of the kinds."""

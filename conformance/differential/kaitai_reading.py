@@ -18,6 +18,7 @@ from .readings import Answer, MissingReadingError, Parts, Reading, importable
 __all__ = ["KAITAI", "kaitai_reading"]
 
 KAITAI: Final = "Kaitai export"
+TITLE: Final = "parsers that are compiled from the exports for Kaitai Struct"
 
 
 @cache
@@ -46,7 +47,7 @@ def kaitai_reading() -> Reading:
     return Reading(
         name=KAITAI,
         formats=exports.FORMATS,
-        title="parsers that are compiled from the exports for Kaitai Struct",
+        title=TITLE,
         finds="the neutral document of `.oam` files; header and data of the others",
         read=_read,
     )

@@ -13,6 +13,7 @@ from .readings import Answer, Parts, Reading, importable
 __all__ = ["OFFICIAL", "lacking_dtypes", "official"]
 
 OFFICIAL: Final = "official package"
+TITLE: Final = "the official package `safetensors`: `deserialize` and `safe_open`"
 
 
 def official() -> Reading:
@@ -21,7 +22,7 @@ def official() -> Reading:
     return Reading(
         name=OFFICIAL,
         formats=("safetensors",),
-        title="the official package `safetensors`: `deserialize` and `safe_open`",
+        title=TITLE,
         finds="tensors and metadata",
         read=lambda _format, data: _read(package, data),
     )

@@ -45,6 +45,8 @@ def golden(comparison: Comparison, cases: Iterable[Case]) -> Iterator[Found]:
     for case in cases:
         data = case.read()
         wrong = comparison.ask(case.format, data, [(SUITE, answer_of_suite(case))])
+        for one in comparison.tally.declared:
+            comparison.tally.examples.setdefault(one, case.id)
         if wrong:
             yield Found(data=data, origin=case.id, disagreements=tuple(wrong))
 

@@ -32,11 +32,13 @@ def test_adapter(language: Language, tmp_path: Path) -> None:
         program = compiled(language, tmp_path / "adapter")
     except MissingReadingError as error:
         pytest.skip(str(error))
+    check_agrees(language, program)
+    if language.name == "c":  # test_adapters does the rest
+        return
     suite = load_suite()
     check_conforms(suite, language.format, program)
     check_open_questions(suite, language.format, program)
     check_trouble_is_no_verdict(suite, language.format, program, tmp_path)
-    check_agrees(language, program)
 
 
 def check_conforms(suite: Suite, format: str, program: str) -> None:

@@ -18,8 +18,9 @@ from ckptspec.conformance.differential.comparing import DISAGREE, Comparison
 from ckptspec.conformance.differential.gathering import gathered
 from ckptspec.conformance.differential.inputs import GeneratedFile, generated_files, golden_files
 from ckptspec.conformance.differential.kaitai_reading import KAITAI
-from ckptspec.conformance.differential.official import OFFICIAL, official
+from ckptspec.conformance.differential.official import OFFICIAL, lacking_dtypes, official
 from ckptspec.conformance.differential.readings import PLAIN, REFERENCE, Answer, Reading, plain, reference
+from ckptspec.conformance.differential.recorded import load_record, record_of
 from ckptspec.conformance.differential.searching import golden, search, shrunk
 from ckptspec.formats import FORMATS
 from ckptspec.spec.rules import RULES
@@ -54,6 +55,10 @@ def test_golden_files(format: str) -> None:
         for rule in entry.rules or ("",)
     }
     assert set(tally.declared) == declared
+    all_names = [reading.name for reading in comparison.readings]
+    if {KAITAI, OFFICIAL} <= set(all_names) and not lacking_dtypes():
+        known = load_record()[format]
+        assert record_of(tally, format, all_names) == known, "python -m ckptspec.conformance.differential --record"
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from .clauses import clauses, history
+from .differential_tables import differential_declared, differential_pairs, differential_readings
 from .document_tables import document_formats, document_keys, document_types
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
@@ -23,6 +24,9 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         clauses,
+        differential_declared,
+        differential_pairs,
+        differential_readings,
         document_formats,
         document_keys,
         document_types,
