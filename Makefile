@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs check build-vectors bench fuzz clean
+.PHONY: demo test test-compiled docs check build-vectors bench fuzz clean
 
 demo: $(VENV)/.installed
 	@PATH="$(abspath $(BIN)):$$PATH" sh conformance/demo.sh
@@ -14,6 +14,13 @@ test: $(VENV)/.installed-dev docs
 	$(BIN)/python -m ckptspec.conformance.build --check
 	CKPTSPEC_SITE="$(abspath site)" $(BIN)/pytest -q -n auto
 	$(BIN)/python -m ckptspec.conformance.fuzz run --seconds 60 --jobs 2 --if-available
+
+# The compiled loops, with numba in a folder of its own: all other tests run without it.
+test-compiled: $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade --no-deps --target $(VENV)/fast numba llvmlite
+	PYTHONPATH="$(abspath $(VENV)/fast)" $(BIN)/python -c "import numba"
+	PYTHONPATH="$(abspath $(VENV)/fast)" $(BIN)/pytest -q -k "Numba or numba or compiled" \
+		reference/ckptspec/conformance/tests/test_checksum.py reference/ckptspec/conformance/tests/test_elements.py
 
 # Builds the site of the documentation into site/; `python -m http.server -d site` shows it, search included.
 docs: $(VENV)/.installed-dev

@@ -10,6 +10,7 @@ from ckptspec.audit.verdicts import VERDICTS
 from ckptspec.audit.views import CHANGES
 
 from .clauses import clauses, history
+from .differential_tables import differential_declared, differential_pairs, differential_readings
 from .document_tables import document_formats, document_keys, document_types
 from .markdown import code, table
 from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
@@ -52,6 +53,9 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         audit_tables,
         audit_verdicts,
         clauses,
+        differential_declared,
+        differential_pairs,
+        differential_readings,
         document_formats,
         document_keys,
         document_types,

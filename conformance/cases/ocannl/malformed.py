@@ -45,6 +45,7 @@ TEXTS: Final[dict[str, tuple[str, Dress]]] = {
     "datum_pair": ("#; with nothing to drop", swap(b"(w)", b"(w #;)")),
     "datum_end": ("#; at the end", around(back=b" #;")),
     "datum_end_comment": ("#; with but a comment to drop", around(back=b" #; ; x\n")),
+    "datum_end_atom": ("#; drops an atom that nothing ends", around(back=b" #;x")),
     "datum_bad": ("#; drops a string with a bad escape", around(b'#;"\\x" ')),
     "line_all": ("the whole behind a semicolon", lambda made: b";" + made.replace(b"\n", b" ")),
     "block_all": ("the whole in a block comment", around(b"#|", b"|#")),
