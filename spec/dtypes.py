@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -120,7 +121,7 @@ def numpy_type(scalar: ScalarType) -> np.dtype[Any]:
         import ml_dtypes  # late: reading a header needs none of its types
 
         made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, scalar.numpy))
-        return made
+        return made if made.itemsize == 1 or sys.byteorder == "little" else made.newbyteorder("<")
     return np.dtype(scalar.numpy)
 
 
