@@ -286,7 +286,7 @@ def call(words: Sequence[str]) -> tuple[int, bytes, bytes]:
         status = command(words)
     for stream in streams:
         stream.flush()
-    printed, complaints = (stream.buffer.getvalue() for stream in streams)  # type: ignore[attr-defined]
+    printed, complaints = (stream.buffer.getvalue() for stream in streams)
     return status, printed, complaints
 
 

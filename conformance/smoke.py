@@ -114,7 +114,7 @@ def _golden_files() -> tuple[str, list[str]]:
     )
     done = runner.run()
     if done.smoke is not None:
-        return "the smoke case failed", done.smoke.lines()
+        return "the smoke case failed", list(done.smoke.lines())
     faults = [
         f"{result.direction} {result.case}: {result.happened}" for result in done.results if result.status == FAILED
     ]
