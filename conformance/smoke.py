@@ -33,7 +33,7 @@ from .operations import call, expected_status, run
 from .outcome_report import FAILED
 from .runner import Options, Runner, reference_decoder, reference_encoder
 
-__all__ = ["Part", "main"]
+__all__ = ["Check", "Part", "environment", "main", "try_part", "verbs"]
 
 _NAME: Final = "ckptspec"
 _TESTS: Final = f"{_NAME}.conformance.tests"
@@ -124,20 +124,21 @@ def _golden_files() -> tuple[str, list[str]]:
 def _operations() -> tuple[str, list[str]]:
     """Run every verb, and read back what was saved."""
     faults: list[str] = []
-    number, verbs = 0, {"save", "schema"}
+    number, used = 0, {"save", "schema"}
     for name, outcome in run():
         number += 1
-        verbs.add(name.split(" ", 1)[0])
+        used.add(name.split(" ", 1)[0])
         if outcome.status != expected_status(name):
             told = shorten(outcome.complaints.decode(errors="replace").strip())
             faults.append(f"{_NAME} {name}: exit status {outcome.status}, expected {expected_status(name)}: {told}")
         for path, content in outcome.files.items():
             faults += _read_back(path, content) if name == "save" and path.startswith(("plain.", "odd.")) else ()
-    faults += [f"no operation uses {verb}" for verb in sorted(_verbs() - verbs)]
+    faults += [f"no operation uses {verb}" for verb in sorted(verbs() - used)]
     return f"{count(number, 'operation')}", faults
 
 
-def _verbs() -> set[str]:
+def verbs() -> set[str]:
+    """Return the verbs of the command line."""
     actions = build_parser()._actions
     return {verb for action in actions if isinstance(action, argparse._SubParsersAction) for verb in action.choices}
 
@@ -175,7 +176,8 @@ _PARTS: Final[dict[str, Check]] = {
 # -------------------------------------------------------------------------------------------------------------- running
 
 
-def _run(name: str, check: Check) -> Part:
+def try_part(name: str, check: Check) -> Part:
+    """Run a part in a folder of its own, warnings being errors; whatever is raised is a fault."""
     with tempfile.TemporaryDirectory(prefix="ckptspec-") as folder, contextlib.chdir(folder):
         try:
             with warnings.catch_warnings():
@@ -199,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ckptspec.conformance.smoke", description="Try this installation.")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(argv)
-    parts = [_run(name, check) for name, check in _PARTS.items()]
+    parts = [try_part(name, check) for name, check in _PARTS.items()]
     failed = [part for part in parts if part.faults]
     if options.json:
         print(json.dumps({"environment": environment(), "parts": [asdict(part) for part in parts]}, indent=2))

@@ -26,7 +26,7 @@ SHAPE = (3, 4, 5)
 TYPES = [scalar for scalar in SCALARS if scalar.numpy and scalar.size]
 
 
-class Odd(np.ndarray):  # type: ignore[type-arg]
+class Odd(np.ndarray[Any, Any]):
     """An array of a class that answers in ways of its own."""
 
     def reshape(self, *_: Any, **__: Any) -> Any:
@@ -73,7 +73,7 @@ def read_only(array: Array) -> Array:
 
 
 def strided(array: Array) -> Array:
-    every_other = (..., *(slice(None, None, 2) for _ in array.shape))
+    every_other: Any = (..., *(slice(None, None, 2) for _ in array.shape))
     made: Array = np.zeros(tuple(2 * extent for extent in array.shape), array.dtype)[every_other]
     made[...] = array
     return made
@@ -86,10 +86,9 @@ def swapped(array: Array) -> Array:
 
 def forms(array: Array) -> Iterator[tuple[str, Any]]:
     """Yield an array in other forms, all with the same elements."""
-    backward = (..., *(slice(None, None, -1) for _ in array.shape))
-    big, little = (array.astype(array.dtype.newbyteorder(order)) for order in "><")
-    yield "big-endian", big
-    yield "little-endian", little
+    backward: Any = (..., *(slice(None, None, -1) for _ in array.shape))
+    yield "big-endian", array.astype(array.dtype.newbyteorder(">"))
+    yield "little-endian", array.astype(array.dtype.newbyteorder("<"))
     yield "Fortran order", array.copy(order="F")
     yield "Fortran order, swapped", swapped(array).copy(order="F")
     yield "strides", strided(array)
