@@ -1,4 +1,4 @@
-"""The blocks of pages that are about pictures, versions, documents and the protocol; see ``docs/generate.py``."""
+"""The blocks about pictures, versions, documents, threats and the protocol; see ``docs/generate.py``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .clauses import clauses, history
 from .document_tables import document_formats, document_keys, document_types
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
+from .threats import BLOCKS as THREATS
 
 __all__ = ["BLOCKS", "picture"]
 
@@ -36,4 +37,4 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         statuses,
         verdicts,
     )
-}
+} | THREATS
