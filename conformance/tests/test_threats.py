@@ -89,7 +89,8 @@ def test_checksums_can_be_forged_and_digests_cannot(tmp_path: Path) -> None:
     stated = [region for region in module_of("oam").regions(FileSource(honest)) if region.path.endswith("checksum")]
     assert len(stated) > len(model.weights)
     for region in stated:
-        assert np.array_equal(*(part[region.offset : region.offset + region.size] for part in (before, after)))
+        place = slice(region.offset, region.offset + region.size)
+        assert before[place].tolist() == after[place].tolist()
     told = [digests(path) for path in (honest, forged)]
     assert {name for name in told[0] if told[0][name] != told[1][name]} == {"w", "tensors_digest", "content_digest"}
 

@@ -222,7 +222,7 @@ class TensorNode:
     def check(self, value: Any) -> Array:
         """Return a value as an array if it is one of the node's dtype and shape, else raise ArgumentError."""
         array = as_array(value, self.name)
-        if array.dtype not in (self.dtype, self.dtype.newbyteorder(">")):
+        if array.dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
             raise ArgumentError(f"found an array of {array.dtype}, expected {self.dtype}", self.name)
         if array.shape != self.shape:
             raise ArgumentError(f"found an array of shape {list(array.shape)}, expected {list(self.shape)}", self.name)
