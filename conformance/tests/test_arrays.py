@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ckptspec
-from ckptspec import kaun, nuvec, oam, ocannl, safetensors
+from ckptspec import ArgumentError, kaun, nuvec, oam, ocannl, safetensors
 from ckptspec.oam import Model, Optimizer
 from ckptspec.quantization import QuantizedTensor, quantize_array
 from ckptspec.spec.dtypes import SCALARS, ScalarType, numpy_type
@@ -176,6 +176,25 @@ def test_quantized_tensors() -> None:
         given = QuantizedTensor(encoding=encoding, shape=made.shape, payload=made.payload, scales=swapped(made.scales))
         assert oam.dumps(Model(weights={"x": given})) == expected
         assert np.array_equal(given.dequantize(), made.dequantize())
+
+
+def test_arrays_of_other_types_are_refused() -> None:
+    """Types of numpy that have no byte order, or no name of their own, included."""
+    others = [np.zeros((2, 2), kind) for kind in ("S4", "O", "M8[s]", "<f8", [("x", "<f4")])]
+    if hasattr(np.dtypes, "StringDType"):
+        others.append(np.zeros((2, 2), np.dtypes.StringDType()))
+    for array in others:
+        with pytest.raises(ArgumentError, match="expected float32 elements"):
+            quantize_array(array, "q4")
+        with pytest.raises(ArgumentError, match="scales: found"):
+            QuantizedTensor(encoding="q4", shape=(2, 2), payload=np.zeros((1, 16), np.uint8), scales=array)
+        for refused in (Model(weights={"x": array}), safetensors.TensorFile(tensors={"x": array})):
+            if array.dtype != np.float64:
+                with pytest.raises(ArgumentError):
+                    ckptspec.dumps(refused)
+        registry = ocannl.Registry()
+        with pytest.raises(ArgumentError, match="found an array of"):
+            ocannl.Context({registry.create((2, 2)): array}, registry=registry)
 
 
 # ------------------------------------------------------------------------------------------------------- in the sources

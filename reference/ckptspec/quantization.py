@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from .errors import ArgumentError
+from .spec.dtypes import same_type
 from .spec.schema import OAM_BLOCK_ENCODINGS, OAM_QUANT_BLOCK
 from .text import show
 
@@ -56,7 +57,7 @@ class QuantizedTensor:
         ):
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"found {show(array)}, expected an array", name)
-            if array.shape != shape or array.dtype.newbyteorder("<") != dtype:
+            if array.shape != shape or not same_type(array.dtype, dtype):
                 found = f"{array.dtype} of shape {array.shape}"
                 raise ArgumentError(f"found {found}, expected {dtype} of shape {shape}", name)
 
@@ -168,7 +169,7 @@ def quantize_array(array: Array, encoding: str) -> QuantizedTensor:
     """
     if encoding not in _LIMIT:
         raise ArgumentError(f"found {show(encoding)}, expected q4 or q8", "encoding")
-    if array.dtype.newbyteorder("=") != np.dtype(np.float32) or not array.size:
+    if not same_type(array.dtype, np.dtype(np.float32)) or not array.size:
         raise ArgumentError(f"found {array.dtype} of shape {array.shape}, expected float32 elements", "array")
     parts = [_quantize_blocks(encoding, blocks) for blocks in _blocks_of(_flat(array))]
     return QuantizedTensor(
