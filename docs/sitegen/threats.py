@@ -232,7 +232,7 @@ def promises(attacker: str) -> str:
 
 def _link(test: str) -> str:
     file, *_, name = test.split("::")
-    return f"[{code(name)}]({_TESTS}/{file})"
+    return f"{file.removeprefix('test_').removesuffix('.py')}: [{code(name)}]({_TESTS}/{file})"
 
 
 def limits() -> str:
