@@ -1,4 +1,4 @@
-"""The blocks of pages that are about pictures, versions, documents and the protocol; see ``docs/generate.py``."""
+"""The blocks about pictures, versions, documents, threats and the protocol; see ``docs/generate.py``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .markdown import code, table
 from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
+from .threats import BLOCKS as THREATS
 
 __all__ = ["BLOCKS", "picture"]
 
@@ -73,4 +74,4 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         statuses,
         verdicts,
     )
-}
+} | THREATS

@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import CheckpointError
 from ..text import printable
 
-__all__ = ["build_parser", "main"]
+__all__ = ["EXPORTS", "build_parser", "main"]
 
 _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or environment."
 
@@ -162,15 +162,15 @@ def _add_comparing(verb: Adder) -> None:
 def _add_exporting(verb: Adder) -> None:
     made = verb("export", "exporting:export", "Print the formats for other languages and tools.")
     # Parsers of their own: an optional name after an option is not found where another argument stands before it.
-    names = ", ".join(kind for kind, _, _ in _EXPORTS)
+    names = ", ".join(kind for kind, _, _ in EXPORTS)
     kinds = made.add_subparsers(title="for", dest="kind", metavar="KIND", required=True, help=names)
-    for kind, summary, default in _EXPORTS:
+    for kind, summary, default in EXPORTS:
         one = kinds.add_parser(kind, help=summary, description=summary, epilog=_EPILOG)
         one.add_argument("output", nargs="?", default="-", metavar="OUT", help="where to; - (the default) is stdout")
         one.add_argument("--format", help=f"oam, ocannl or safetensors; {default} unless told otherwise")
 
 
-_EXPORTS = (
+EXPORTS = (
     ("kaitai", "A Kaitai Struct description of a format.", "oam"),
     ("imhex", "A pattern for the hex editor ImHex.", "oam"),
     ("c", "A header for C and C++.", "all of them"),
