@@ -12,8 +12,8 @@ from ckptspec.audit.views import CHANGES
 from .clauses import clauses, history
 from .differential_tables import differential_declared, differential_pairs, differential_readings
 from .document_tables import document_formats, document_keys, document_types
-from .markdown import code, table
 from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
+from .markdown import code, table
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
 from .threats import BLOCKS as THREATS
