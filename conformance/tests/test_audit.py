@@ -191,7 +191,7 @@ def test_structure_only_reads_no_payload(tmp_path: Path) -> None:
     path = tmp_path / "a.oam"
     path.write_bytes(data)
     assert judged(path).verdict == "refused"
-    assert judged(path, verify=False).verdict != "refused"
+    assert judged(path, payloads=False).verdict != "refused"
 
 
 def test_a_file_that_changes_is_read_again_or_called_unreadable(
@@ -368,9 +368,9 @@ def test_what_has_not_changed_is_kept(tree: Path, database: Path, monkeypatch: p
     assert again(everything=True) == (5, 0)
     os.utime(tree / "good.safetensors", ns=(1, 1))
     assert again() == (1, 4)
-    assert again(verify=False) == (0, 5)  # what was verified is as good
+    assert again(payloads=False) == (0, 5)  # what was verified is as good
     os.utime(tree / "good.safetensors", ns=(2, 2))
-    assert again(verify=False) == (1, 4)
+    assert again(payloads=False) == (1, 4)
     assert again() == (1, 4)
     assert again(digest=True) == (5, 0)
     os.utime(tree / "good.safetensors", ns=(3, 3))

@@ -30,11 +30,11 @@ _TRIES: Final = 2  # for a file that changes while it is read
 class Options:
     """What is wanted of an examination.
 
-    ``format`` is the only format that is wanted, or None; with ``verify`` checksums are compared, with ``digest`` a
+    ``format`` is the only format that is wanted, or None; with ``payloads`` those are read, with ``digest`` a
     digest of all bytes is taken.
     """
 
-    verify: bool = True
+    payloads: bool = True
     digest: bool = False
     format: str | None = None
 
@@ -178,7 +178,7 @@ def _content(job: Job, options: Options, source: Source, name: str) -> Examined:
         found = options.format  # where a file of this format should be
     elif found is None:
         return _foreign(job, source, ending)
-    report = module_of(found).validate(source, payloads=options.verify, survivors=False)
+    report = module_of(found).validate(source, payloads=options.payloads, survivors=False)
     return _summary(job, report)
 
 

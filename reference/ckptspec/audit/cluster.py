@@ -91,7 +91,7 @@ class Cluster:
 
     def submit(self, batch: Batch, options: Options) -> None:
         """Begin with a batch."""
-        if batch.large and options.verify and batch.jobs[0].size >= self._least:
+        if batch.large and options.payloads and batch.jobs[0].size >= self._least:
             threading.Thread(target=self._split, args=(batch, options), daemon=True).start()
             return
         future = self._submitted(examine_all, batch.jobs, options)

@@ -279,7 +279,7 @@ class Store:
             examined.digest,
             examined.named,
             options.format or "",
-            options.verify,
+            options.payloads,
             self.examiner,
             examined.verdict,
             examined.format,

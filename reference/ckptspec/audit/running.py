@@ -67,7 +67,7 @@ def audit(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     format: str | None = None,
-    verify: bool = True,
+    payloads: bool = True,
     digest: bool = False,
     everything: bool = False,
     watcher: Watcher | None = None,
@@ -80,7 +80,7 @@ def audit(
     given; ``scheduler`` is the address of a Dask cluster whose workers do the work instead; ``executor`` is another
     one to work with, which is not closed. A file's result is kept if neither its size
     and times nor the rules have changed, unless ``everything`` is to be examined; with ``digest``, every file is read,
-    and kept if its bytes are the same. ``include``, ``exclude``: see ``Filter``. ``format``, ``verify``: see
+    and kept if its bytes are the same. ``include``, ``exclude``: see ``Filter``. ``format``, ``payloads``: see
     ``Options``.
 
     Whatever is wrong with a file, a folder or a worker becomes a result. Raises ArgumentError for arguments that make
@@ -93,7 +93,7 @@ def audit(
     if workers is not None and workers < 1:
         raise ArgumentError(f"must be at least 1, not {workers}", "workers")
     texts = [path_text(place) for place in places]
-    options = Options(verify=verify, digest=digest, format=format)
+    options = Options(payloads=payloads, digest=digest, format=format)
     scope = {
         "places": sorted({shown_url(text) if is_url(text) else os.path.abspath(text) for text in texts}),
         "include": sorted(include),
@@ -112,7 +112,7 @@ def audit(
     wanted = Filter(include, exclude)
     try:
         with Store(database) as store:
-            store.begin(scope, {"verify": verify, "digest": digest, "all": everything})
+            store.begin(scope, {"payloads": payloads, "digest": digest, "all": everything})
             auditing = _Auditing(store, options, Dispatcher(executor, options), everything, watcher or _Silent())
             try:
                 auditing.go(texts, wanted)
@@ -194,7 +194,7 @@ class _Auditing:
             and known.examiner == self.store.examiner
             and known.named == place.named
             and known.wanted == (self.options.format or "")
-            and (known.verified or not self.options.verify)
+            and (known.verified or not self.options.payloads)
             and known.verdict not in _AGAIN
             and not is_temporary(os.path.basename(place.path))  # its writer may have died
         )

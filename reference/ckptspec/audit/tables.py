@@ -71,7 +71,7 @@ TABLES: Final = (
             ("digest", "TEXT NOT NULL", "BLAKE3 of the file, in hex; `''` without `--digest`"),
             ("named", "INTEGER NOT NULL", "1 if the file itself was named, not a folder above it"),
             ("wanted", "TEXT NOT NULL", "the format that `--format` asked for, or `''`"),
-            ("verified", "INTEGER NOT NULL", "0 with `--no-verify`"),
+            ("verified", "INTEGER NOT NULL", "0 with `--structure-only`"),
             ("examiner", "TEXT NOT NULL", "as in `runs`"),
             ("verdict", "TEXT NOT NULL", "see [verdicts](#verdicts)"),
             ("format", "TEXT", "`oam`, `ocannl` or `safetensors`"),

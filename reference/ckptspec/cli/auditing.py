@@ -36,7 +36,7 @@ def add_arguments(run: argparse.ArgumentParser, report: argparse.ArgumentParser)
     add("--include", action="append", default=[], metavar="GLOB", help="only files of such a name; may be repeated")
     add("--exclude", action="append", default=[], metavar="GLOB", help="no files and folders of such a name")
     add("--format", choices=tuple(FORMATS), help="only files of this format")
-    add("--no-verify", action="store_true", help="look at the structure only: read no payload")
+    add("--structure-only", action="store_true", help="read no payloads and verify no checksum of one")
     add("--digest", action="store_true", help="read all files, and examine those whose bytes have changed")
     add("--all", action="store_true", help="examine what has not changed, too")
     add("--scheduler", metavar="ADDRESS", help="have the work done by the workers of a Dask cluster")
@@ -78,7 +78,7 @@ def audit(args: argparse.Namespace) -> int:
                 include=args.include,
                 exclude=args.exclude,
                 format=args.format,
-                verify=not args.no_verify,
+                payloads=not args.structure_only,
                 digest=args.digest,
                 everything=args.all,
                 watcher=shown,
