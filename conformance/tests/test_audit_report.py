@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ckptspec.audit import VERDICTS, View
+from ckptspec.audit import VERDICTS, View, showing
 from ckptspec.audit.check import Examined, Options
 from ckptspec.audit.database import Store
 from ckptspec.audit.page import render_html
@@ -316,6 +316,24 @@ def test_the_command_tells_what_it_found(
     assert json.loads(told.out)["known"] == 2
     assert main(["audit", "tree", "--db", "other.sqlite", "--baseline", "last"]) == 2
     assert main(["audit", "tree", "--db", "no/such/folder.sqlite"]) == 2
+
+
+def test_the_bar_is_shown_on_a_terminal_and_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "_DELAY", 0.0)
+    monkeypatch.setattr(showing, "_OFTEN", 0.0)
+    for terminal in (True, False):
+        stream = io.StringIO()
+        monkeypatch.setattr(stream, "isatty", lambda terminal=terminal: terminal)
+        monkeypatch.setattr("sys.stderr", stream)
+        with showing.Shown([str(tmp_path)], [], [], 1) as shown:
+            shown.begun(1)
+            shown.examined(result("/a/bad", "refused", RANGE))
+            for name in ("one\x1b", "two", "three"):
+                shown.examined(result(f"/a/{name}", "unreadable", message="no"))
+        told = stream.getvalue()
+        assert ("1/1 files" in told) is terminal
+        assert "ckptspec: /a/one\\x1b: no\n" in told
+        assert told.endswith("ckptspec: 2 places more could not be looked at; the report has all of them\n")
 
 
 def test_the_tables_are_as_declared(database: Path) -> None:

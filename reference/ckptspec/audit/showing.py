@@ -90,7 +90,7 @@ class Shown:
             from tqdm import tqdm
 
             self._bar = tqdm(
-                bar_format="audit {percentage:3.0f}%|{bar}| {postfix} [{elapsed}<{remaining}]",
+                bar_format="audit {percentage:3.0f}%|{bar}| {desc} [{elapsed}<{remaining}]",
                 total=1,
                 leave=False,
                 file=sys.stderr,
@@ -101,7 +101,7 @@ class Shown:
         self._bar.total = max(self._work, self._total_work)
         self._bar.n = self._work
         rate = self._files / (now - self._started)
-        self._bar.postfix = f"{self._files:,}/{files:,} files, {rate:,.0f} files/s, {self._bad:,} bad"
+        self._bar.desc = f"{self._files:,}/{files:,} files, {rate:,.0f} files/s, {self._bad:,} bad"
         self._bar.refresh()
         self._drawn = now
 
