@@ -7,6 +7,7 @@ from typing import Final
 
 from .clauses import clauses, history
 from .document_tables import document_formats, document_keys, document_types
+from .fault_tables import faults
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
 
@@ -26,6 +27,7 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         document_formats,
         document_keys,
         document_types,
+        faults,
         history,
         last_words,
         levels,

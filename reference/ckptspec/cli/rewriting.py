@@ -7,13 +7,14 @@ import os
 import sys
 from typing import Any
 
-from .. import load, oam, safetensors, save
+from .. import oam, safetensors, save
 from ..findings import Report
 from ..formats import format_of, module_of
 from ..oam._model import QuantizingMap
 from ..progress import meter
 from ..publish import writable
 from ..quantization import Quantization
+from ..source import FileSource
 from ..terminal import Style, columns
 from ..text import count, printable
 from .io import open_argument, print_json, would_overwrite
@@ -114,20 +115,19 @@ def metadata(args: argparse.Namespace) -> int:
     in_place = None
     if changes or args.clear:
         in_place = edit_metadata(args.file, changes or None, replace=args.clear, reserve=args.reserve)
-    found = load(args.file)
-    if not isinstance(found, safetensors.TensorFile):
-        print(f"ckptspec: {printable(args.file)}: only safetensors files have metadata", file=sys.stderr)
-        return 1
+    with FileSource(args.file) as source:
+        if format_of(source) != "safetensors":
+            print(f"ckptspec: {printable(args.file)}: only safetensors files have metadata", file=sys.stderr)
+            return 1
+        found = safetensors.anatomy_of(source).metadata
     if args.json:
         how = None if in_place is None else "in place" if in_place else "rewritten"
-        print_json({"file": args.file, "written": how, "metadata": found.metadata})
+        print_json({"file": args.file, "written": how, "metadata": found})
         return 0
     if in_place is not None:
         print(f"{printable(args.file)}: {'changed in place' if in_place else 'written anew'}")
-    rows = [[f"  {printable(key)}", printable(value)] for key, value in (found.metadata or {}).items()]
-    print(
-        *columns(rows) if rows else ["  no metadata" if found.metadata is None else "  metadata without keys"], sep="\n"
-    )
+    rows = [[f"  {printable(key)}", printable(value)] for key, value in (found or {}).items()]
+    print(*columns(rows) if rows else ["  no metadata" if found is None else "  metadata without keys"], sep="\n")
     return 0
 
 
