@@ -21,6 +21,7 @@ from typing import Any, Final
 from .. import _system as system
 
 __all__ = [
+    "AFTERWARDS",
     "DONE",
     "FAULTS",
     "IN_PLACE",
@@ -167,12 +168,18 @@ OPERATIONS: Final[dict[str, frozenset[str]]] = {
     "salvage": frozenset((*_CHECKED, *_READ, "map", "leave a gap")),
     "canonicalize": frozenset((*_CHECKED, *_READ, "map", "leave a gap")),
     "quantize": frozenset((*_CHECKED, *_READ, "map", "leave a gap")),
-    "metadata, anew": frozenset((*_PUBLISHED, *_READ, "map")),
-    IN_PLACE: frozenset(("open the source", "read", "map", "lock it", "look at it", "write", "flush it", "close")),
+    "metadata, anew": frozenset((*_PUBLISHED, *_READ)),
+    IN_PLACE: frozenset(("open the source", "read", "lock it", "look at it", "write", "flush it", "close")),
     "digest, inspect": frozenset((*_CHECKED, *_READ)),
     "encode, export": frozenset((*_PUBLISHED, *_READ)),
 }
 """The operations that write files, and the stages that each goes through."""
+_SHOWN: Final = frozenset((*_READ, "look at it"))  # what was written is read again, to be shown
+AFTERWARDS: Final = {
+    operation: frozenset(("close",)) | (_SHOWN if operation.startswith("metadata") else frozenset())
+    for operation in OPERATIONS
+}
+"""The stages that each goes through before the new file stands, and once it does."""
 
 
 def outcome(operation: str, stage: str, fault: Fault, published: bool = False) -> str:

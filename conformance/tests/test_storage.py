@@ -355,7 +355,10 @@ def read_all(folder: Path, wire: Wire) -> None:
     """Read the four files until told to stop; each must be the whole of what one writer wrote."""
     wire.send("ready")
     reads = 0
+    held: list[tuple[Any, int]] = []  # what was read before, and must not change though the file was replaced
     while not wire.poll() or reads < 2:
+        for array, value in held:
+            assert array.min() == array.max() == value
         (array,) = load(folder / "m.oam").weights.values()
         assert array.min() == array.max()
         assert array.size == 100 * (int(array[0]) // 1000)
@@ -364,12 +367,14 @@ def read_all(folder: Path, wire: Wire) -> None:
         assert found["w"].size == 100 * (int(found["w"][0]) // 1000)
         arrays = {node.id: array for node, array in ocannl.load(Context(), folder / "m.ckpt")[0].items()}
         assert len(arrays) % 2 == 1
+        assert arrays[0].size == 7
         for number in arrays:
             if number % 10 == 1:
                 assert arrays[number].min() == arrays[number + 1].max()
         edited = safetensors.load(folder / "edited.safetensors").metadata
         assert edited is not None
         assert len({edited[key] for key in "abc"}) == 1
+        held = [(each, int(each[0])) for each in (array, found["w"], *arrays.values())]
         reads += 1
     wire.send(reads)
 

@@ -12,6 +12,7 @@ from ckptspec.audit.views import CHANGES
 from .clauses import clauses, history
 from .differential_tables import differential_declared, differential_pairs, differential_readings
 from .document_tables import document_formats, document_keys, document_types
+from .fault_tables import faults
 from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
 from .markdown import code, table
 from .pictures import pictures
@@ -64,6 +65,7 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         fuzz_kinds,
         fuzz_limits,
         fuzz_targets,
+        faults,
         history,
         last_words,
         levels,

@@ -119,17 +119,15 @@ def metadata(args: argparse.Namespace) -> int:
         if format_of(source) != "safetensors":
             print(f"ckptspec: {shown(args.file)}: only safetensors files have metadata", file=sys.stderr)
             return 1
-        found = safetensors.anatomy_of(source)
+        found = safetensors.anatomy_of(source).metadata
     if args.json:
         how = None if in_place is None else "in place" if in_place else "rewritten"
-        print_json({"file": shown_url(args.file), "written": how, "metadata": found.metadata})
+        print_json({"file": shown_url(args.file), "written": how, "metadata": found})
         return 0
     if in_place is not None:
         print(f"{printable(args.file)}: {'changed in place' if in_place else 'written anew'}")
-    rows = [[f"  {printable(key)}", printable(value)] for key, value in (found.metadata or {}).items()]
-    print(
-        *columns(rows) if rows else ["  no metadata" if found.metadata is None else "  metadata without keys"], sep="\n"
-    )
+    rows = [[f"  {printable(key)}", printable(value)] for key, value in (found or {}).items()]
+    print(*columns(rows) if rows else ["  no metadata" if found is None else "  metadata without keys"], sep="\n")
     return 0
 
 
