@@ -266,8 +266,11 @@ def failing(at: int | None = None, fault: Fault | None = None, *, flush: bool = 
 
 
 @contextlib.contextmanager
-def meanwhile(at: int | None, happens: Callable[[], object]) -> Iterator[list[str]]:
-    """Let something happen before the call of number ``at`` of those that read or map; give the names of all."""
+def meanwhile(at: int | None, happens: Callable[[], object], *, late: bool = False) -> Iterator[list[str]]:
+    """Let something happen before the call of number ``at`` of those that read or map, or ``late``, just after it.
+
+    Give the names of all calls.
+    """
     made: list[str] = []
     lock = threading.Lock()
     real = {name: getattr(system, name) for name in _SOURCE_CALLS}
@@ -276,9 +279,13 @@ def meanwhile(at: int | None, happens: Callable[[], object]) -> Iterator[list[st
         def call(*arguments: Any, **options: Any) -> Any:
             with lock:
                 made.append(name)
-                if len(made) - 1 == at:
-                    happens()
-            return real[name](*arguments, **options)
+                hit = len(made) - 1 == at
+            if hit and not late:
+                happens()
+            result = real[name](*arguments, **options)
+            if hit and late:
+                happens()
+            return result
 
         return call
 

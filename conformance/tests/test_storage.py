@@ -159,13 +159,14 @@ def _replaced(path: Path) -> None:
     path.with_suffix(".new").replace(path)
 
 
-HAPPENINGS: tuple[Callable[[Path], None], ...] = (
-    lambda path: _shrunk(path, 0),
-    lambda path: _shrunk(path, 5_000),
-    lambda path: _shrunk(path, path.stat().st_size - 1),
-    _grown,
-    _rewritten,
-    _replaced,
+# What happens, and whether just after a read.
+HAPPENINGS: tuple[tuple[Callable[[Path], None], bool], ...] = (
+    (lambda path: _shrunk(path, 0), False),
+    (lambda path: _shrunk(path, 5_000), True),
+    (lambda path: _shrunk(path, path.stat().st_size - 1), False),
+    (_grown, False),
+    (_rewritten, False),
+    (_replaced, False),
 )
 
 
@@ -183,12 +184,13 @@ def change_meanwhile(kind: str, folder: Path, wire: Wire) -> None:
         path.write_bytes(file_of(kind))
         with meanwhile(None, lambda: None) as reads:
             run(*_words(verb, folder))
-        step = -(-len(reads) // 12)  # all of them, unless there are many alike
-        for at, happens in itertools.product(range(0, len(reads), step), HAPPENINGS):
+        step = -(-len(reads) // 7)  # all of them, unless there are many alike
+        chosen = {*range(0, len(reads), step), *(at for at, name in enumerate(reads) if name == "mapped")}
+        for at, (happens, late) in itertools.product(sorted(chosen), HAPPENINGS):
             path.unlink()  # what is mapped is another file
             path.write_bytes(file_of(kind))
             wire.send(("begun", verb, at))
-            with meanwhile(at, functools.partial(happens, path)):
+            with meanwhile(at, functools.partial(happens, path), late=late):
                 status, out, err = run(*_words(verb, folder))
             wire.send(("ended", status, out[:2000], err))
     wire.send(("done",))
@@ -308,7 +310,7 @@ def test_killed_at_random_moments(at: int, tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(old)
     files = set(os.listdir(tmp_path))
     moments = random.Random(at)
-    for _ in range(4):
+    for _ in range(3):
         with child(repeat, at, tmp_path) as (process, wire):
             new = told(process, wire)
             assert told(process, wire) == "going on"

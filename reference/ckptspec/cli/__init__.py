@@ -121,6 +121,7 @@ def _add_rewriting(verb: Adder) -> None:
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
     made.add_argument("--delete", action="append", default=[], metavar="KEY", help="remove a key; may be repeated")
     made.add_argument("--clear", action="store_true", help="remove all other metadata first")
+    made.add_argument("--anew", action="store_true", help="write the file anew even if the change has room in place")
     made.add_argument("--reserve", type=int, default=0, metavar="BYTES", help="leave room in a header written anew")
     made.add_argument("--json", action="store_true", help="print JSON")
 

@@ -114,7 +114,9 @@ def metadata(args: argparse.Namespace) -> int:
         changes[key] = value
     in_place = None
     if changes or args.clear:
-        in_place = edit_metadata(args.file, changes or None, replace=args.clear, reserve=args.reserve)
+        in_place = edit_metadata(
+            args.file, changes or None, replace=args.clear, reserve=args.reserve, in_place=not args.anew
+        )
     with open_argument(args.file) as source:
         if format_of(source) != "safetensors":
             print(f"ckptspec: {shown(args.file)}: only safetensors files have metadata", file=sys.stderr)
