@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs check build-vectors bench clean
+.PHONY: demo test docs check build-vectors bench mutate clean
 
 demo: $(VENV)/.installed
 	@PATH="$(abspath $(BIN)):$$PATH" sh conformance/demo.sh
@@ -24,6 +24,10 @@ build-vectors: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m ckptspec.conformance.bench
+
+# Changes each check of the project and looks whether a case or test fails: docs/mutation.md is made of the results.
+mutate: $(VENV)/.installed-dev
+	$(BIN)/python -m ckptspec.conformance.mutation --search --write
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -26,12 +26,15 @@ EQUIVALENT: Final = "equivalent"
 @dataclass(slots=True)
 class Verdict:
     """What became of a mutant. ``by`` maps each rule for which it was killed to a case or test, ``how`` to how that
-    fails; ``alive`` are the rules for which it was not.
+    fails; ``alive`` are the rules for which it was not. ``tried`` is the number of cases that were run, ``seconds`` what
+    they took of the processor.
     """
 
     mutant: Mutant
     by: dict[str, str] = field(default_factory=dict)
     how: dict[str, str] = field(default_factory=dict)
+    tried: int = 0
+    seconds: float = 0.0
 
     @property
     def alive(self) -> list[str]:
@@ -113,6 +116,10 @@ def described(verdict: Verdict) -> dict[str, Any]:
         "before": mutant.before,
         "after": mutant.after,
         "status": verdict.status,
+        "key": mutant.key,
         "killed_by": verdict.by,
+        "how": verdict.how,
+        "cases": verdict.tried,
+        "seconds": round(verdict.seconds, 3),
         "alive": [rule for rule in verdict.alive if rule],
     }

@@ -223,6 +223,8 @@ def _finer(function: _Function, guards: dict[ast.expr, dict[str, list[int]]], sa
                 yield function.mutant("opposite", [Edit(part, negation(part))])
     for node in ast.walk(function.outer.node):
         call = node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+        if call and ast.unparse(call.func).startswith("super()"):
+            continue  # without it, the function would not have the cell of its class, and cannot be switched
         if (call or isinstance(node, (ast.Raise, ast.Continue, ast.Break))) and not function.sites.keys() & {
             node,
             call,

@@ -61,12 +61,13 @@ class Job:
 class Outcome:
     """``killed`` maps each rule for which the mutant was killed to the case that fails, ``how`` says how that one does.
 
-    ``tried`` is the number of cases that were run.
+    ``tried`` is the number of cases that were run, ``seconds`` what they took of the processor.
     """
 
     killed: dict[str, str] = field(default_factory=dict)
     how: dict[str, str] = field(default_factory=dict)
     tried: int = 0
+    seconds: float = 0.0
 
 
 def run(
@@ -108,7 +109,7 @@ def _tried(job: Job, cases: Sequence[Expectation], seconds: Sequence[float]) -> 
                 if how is not None:
                     outcome.killed[rule], outcome.how[rule] = cases[number].case.id, how
                     break
-    return {"killed": outcome.killed, "how": outcome.how, "tried": len(results)}
+    return {"killed": outcome.killed, "how": outcome.how, "tried": len(results), "seconds": time.process_time()}
 
 
 def _failure(case: Expectation, usual: float) -> str | None:

@@ -84,15 +84,19 @@ class Source:
         self.format = format
         self.module = module
         self.path = str(module.__file__)
-        self.tree = ast.parse(Path(self.path).read_bytes(), self.path)
+        self.use(ast.parse(Path(self.path).read_bytes(), self.path))
+        self.outers = list(self._outers(self.tree.body, ""))
+        self._live: dict[tuple[str, int], list[FunctionType]] = {}
+
+    def use(self, tree: ast.Module) -> None:
+        """Take a tree, and note where each of its nodes stands."""
+        self.tree = tree
         self.places: dict[ast.AST, Place] = {}
         for parent in ast.walk(self.tree):
             for field, value in ast.iter_fields(parent):
                 for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
                     if isinstance(child, ast.AST):
                         self.places[child] = Place(parent, field, index)
-        self.outers = list(self._outers(self.tree.body, ""))
-        self._live: dict[tuple[str, int], list[FunctionType]] = {}
 
     def _outers(self, body: Sequence[ast.stmt], prefix: str, top: ast.stmt | None = None) -> Iterator[Outer]:
         for statement in body:

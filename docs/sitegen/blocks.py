@@ -7,6 +7,15 @@ from typing import Final
 
 from .clauses import clauses, history
 from .document_tables import document_formats, document_keys, document_types
+from .mutation_tables import (
+    mutation_equivalents,
+    mutation_finer,
+    mutation_refusals,
+    mutation_rules,
+    mutation_share,
+    mutation_summary,
+    mutation_survivors,
+)
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
 
@@ -29,6 +38,13 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         history,
         last_words,
         levels,
+        mutation_equivalents,
+        mutation_finer,
+        mutation_refusals,
+        mutation_rules,
+        mutation_share,
+        mutation_summary,
+        mutation_survivors,
         outcomes,
         picture,
         protocol,
