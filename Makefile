@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-compiled docs build-vectors bench fuzz dist smoke smoke-all smoke-oldest clean
+.PHONY: demo test test-compiled docs build-vectors bench fuzz mutate dist smoke smoke-all smoke-oldest clean
 
 # What `make test` tries of the packages: `smoke` on this Python, `smoke-all` on all that the machine has.
 SMOKE ?= smoke
@@ -55,6 +55,10 @@ smoke-all: $(VENV)/.installed-dev
 
 smoke-oldest: $(VENV)/.installed-dev
 	$(BIN)/python .ci/packages.py smoke --oldest
+
+# Changes each check of the project and looks whether a case or test fails: docs/mutation.md is made of the results.
+mutate: $(VENV)/.installed-dev
+	$(BIN)/python -m ckptspec.conformance.mutation --search --write
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -15,6 +15,15 @@ from .document_tables import document_formats, document_keys, document_types
 from .fault_tables import faults
 from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
 from .markdown import code, table
+from .mutation_tables import (
+    mutation_equivalents,
+    mutation_finer,
+    mutation_refusals,
+    mutation_rules,
+    mutation_share,
+    mutation_summary,
+    mutation_survivors,
+)
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
 from .threats import BLOCKS as THREATS
@@ -69,6 +78,13 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         history,
         last_words,
         levels,
+        mutation_equivalents,
+        mutation_finer,
+        mutation_refusals,
+        mutation_rules,
+        mutation_share,
+        mutation_summary,
+        mutation_survivors,
         outcomes,
         picture,
         protocol,

@@ -32,6 +32,10 @@ TEXTS: Final[dict[str, tuple[str, Dress]]] = {
     "half": ("the text ends in the middle", lambda made: made[: len(made) // 2]),
     "string_open": ("a string that is not closed", swap(b"(w)", b'("w)')),
     "string_open_end": ("a quote behind the header", around(back=b' "')),
+    "string_escape_late": (
+        "a bad escape after 66,000 bytes of a string",
+        swap(b"(w)", b'("%b\\x")' % (b"\\n" * 33_000)),
+    ),
     "string_escape_end": ("a text that ends with a backslash in a string", lambda made: made[:-5] + b'"a\\'),
     "block_open": ("a block comment that is not closed", around(back=b" #| x")),
     "block_open_nested": ("a nested block comment that is not closed", around(b"#| #| |# ")),
@@ -44,6 +48,7 @@ TEXTS: Final[dict[str, tuple[str, Dress]]] = {
     "datum_all_twice": ("#;#; in front of the whole and a string", around(b"#;#;", b'""')),
     "datum_pair": ("#; with nothing to drop", swap(b"(w)", b"(w #;)")),
     "datum_end": ("#; at the end", around(back=b" #;")),
+    "datum_end_atom": ("#; with an atom to drop that nothing ends", around(back=b" #;x")),
     "datum_end_comment": ("#; with but a comment to drop", around(back=b" #; ; x\n")),
     "datum_end_atom": ("#; drops an atom that nothing ends", around(back=b" #;x")),
     "datum_bad": ("#; drops a string with a bad escape", around(b'#;"\\x" ')),
