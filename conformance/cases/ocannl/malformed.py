@@ -50,7 +50,6 @@ TEXTS: Final[dict[str, tuple[str, Dress]]] = {
     "datum_end": ("#; at the end", around(back=b" #;")),
     "datum_end_atom": ("#; with an atom to drop that nothing ends", around(back=b" #;x")),
     "datum_end_comment": ("#; with but a comment to drop", around(back=b" #; ; x\n")),
-    "datum_end_atom": ("#; drops an atom that nothing ends", around(back=b" #;x")),
     "datum_bad": ("#; drops a string with a bad escape", around(b'#;"\\x" ')),
     "line_all": ("the whole behind a semicolon", lambda made: b";" + made.replace(b"\n", b" ")),
     "block_all": ("the whole in a block comment", around(b"#|", b"|#")),
