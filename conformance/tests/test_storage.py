@@ -184,7 +184,7 @@ def change_meanwhile(kind: str, folder: Path, wire: Wire) -> None:
         path.write_bytes(file_of(kind))
         with meanwhile(None, lambda: None) as reads:
             run(*_words(verb, folder))
-        step = -(-len(reads) // 7)  # all of them, unless there are many alike
+        step = -(-len(reads) // 5)  # all of them, unless there are many alike
         chosen = {*range(0, len(reads), step), *(at for at, name in enumerate(reads) if name == "mapped")}
         for at, (happens, late) in itertools.product(sorted(chosen), HAPPENINGS):
             path.unlink()  # what is mapped is another file
