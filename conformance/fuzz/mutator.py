@@ -200,7 +200,7 @@ def _change_text(kind: str, text: bytes, random: Random) -> bytes:
             piece = []
         case 1:
             piece = piece * 2
-        case 2 if random.random() < 0.1:
+        case 2 if random.random() < 0.3:
             piece = piece * random.randint(2, _MOST_TIMES)
         case 3:
             first = random.randrange(len(tokens))

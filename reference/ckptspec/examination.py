@@ -59,7 +59,11 @@ class Examination:
     def emit(
         self, rule: str, offset: int, length: int, path: str, found: object, expected: object, hint: str = ""
     ) -> None:
-        """Record a finding; when reading, raise it as FormatError if it obliges readers to refuse."""
+        """Record a finding; when reading, raise it as FormatError if it obliges readers to refuse.
+
+        ``offset`` and ``length`` may be what the file says of itself: what lies beyond its end is cut off here, so that
+        every finding lies within the file.
+        """
         from .errors import FormatError  # late: who reads a good file needs neither rules nor findings
         from .findings import Finding
         from .spec.rules import REJECT, RULES
@@ -71,10 +75,11 @@ class Examination:
             if self._counts[RULES[rule].kind] > MAX_FINDINGS:
                 self.report.truncated = True
                 return
+        offset = min(offset, self.source.size)
         finding = Finding(
             rule=rule,
             offset=offset,
-            length=length,
+            length=min(length, self.source.size - offset),
             path=path,
             found=str(found),
             expected=str(expected),

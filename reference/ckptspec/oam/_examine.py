@@ -376,13 +376,7 @@ def _record(
     size = record_size(record)
     if section.size < size or (exact and section.size != size):
         expected = f"{'exactly' if exact else 'at least'} {size} bytes"
-        found = count(section.size, "byte")
-        room = exam.source.size - section.offset
-        if room >= 0:
-            exam.emit(rule, section.offset, min(section.size, room), section.name, found, expected)
-        else:  # none of its bytes are there: what the table says of it is
-            base = HEADER_SIZE + section.entry * ENTRY_SIZE
-            emit_field(exam, rule, OamSection, base, f"sections[{section.entry}]", "size", found, expected)
+        exam.emit(rule, section.offset, section.size, section.name, count(section.size, "byte"), expected)
     if section.available < size:
         return None
     values: Mapping[str, Any] = record.parse(bytes(exam.source.read(section.offset, size)))

@@ -305,9 +305,7 @@ class _Reading(ValueReader):
         deep = "nested deeper" in error.message
         rule = "OCANNL-TXT-DEPTH" if deep else "OCANNL-TXT-SYNTAX"
         expected = f"at most {OCANNL_MAX_DEPTH} lists open at a time" if deep else "exactly one S-expression"
-        offset = self.anatomy.places.base + error.offset
-        length = min(1, FRAME_SIZE + len(self.anatomy.text) - offset)  # none where the text ends too early
-        self.exam.emit(rule, offset, length, "header", error.message, expected)
+        self.exam.emit(rule, self.anatomy.places.base + error.offset, 1, "header", error.message, expected)
         raise Stop
 
     # ------------------------------------------------------------------------------------------------------- records

@@ -217,8 +217,7 @@ class _Reading:
             self._tail()
         except JsonError as error:
             rule = _JSON_RULES[error.what]
-            length = min(1, len(text) - error.offset)  # where the text ends too early, no byte is at fault
-            self.exam.emit(rule, FRAME_SIZE + error.offset, length, "header", error.found, error.expected)
+            self.exam.emit(rule, FRAME_SIZE + error.offset, 1, "header", error.found, error.expected)
             raise Stop from None
         self.anatomy.whole = True
 
