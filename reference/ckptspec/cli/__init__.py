@@ -11,14 +11,29 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from .. import __version__
-from ..errors import CheckpointError
-from ..text import printable
+from ..errors import CheckpointError, SettingError
+from ..text import harmless, printable
 
 __all__ = ["build_parser", "main"]
 
 _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or environment."
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages may be shown: words that nobody knows are often names of files."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(harmless(message))
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:  # --option=--, else taken for []
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
 
 
 def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
@@ -27,7 +42,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     The arguments of ``conform`` and ``matrix`` come from the runner, which takes a while to import: they are left out
     where another verb is given.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ckptspec", description="Read, write, check, explain and compare training checkpoints.", epilog=_EPILOG
     )
     parser.add_argument("--version", action="version", version=f"ckptspec {__version__}")
@@ -216,7 +231,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except CheckpointError as error:
         print(f"ckptspec: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, SettingError) else 1
+    except MemoryError:
+        print("ckptspec: there is not enough memory", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"ckptspec: {os_error(error)}", file=sys.stderr)
         return 2
