@@ -7,6 +7,7 @@ from typing import Final
 
 from .clauses import clauses, history
 from .document_tables import document_formats, document_keys, document_types
+from .hostile_tables import hostile_bounds, hostile_commands, hostile_files, hostile_texts, hostile_words
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
 
@@ -27,6 +28,11 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         document_keys,
         document_types,
         history,
+        hostile_bounds,
+        hostile_commands,
+        hostile_files,
+        hostile_texts,
+        hostile_words,
         last_words,
         levels,
         outcomes,
