@@ -14,7 +14,7 @@ import os
 import signal
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -256,10 +256,17 @@ def failing(at: int | None = None, fault: Fault | None = None, *, flush: bool = 
 
         return call
 
+    with _replaced(real, instead):
+        yield made
+
+
+@contextlib.contextmanager
+def _replaced(real: Mapping[str, Callable[..., Any]], instead: Callable[[str], Callable[..., Any]]) -> Iterator[None]:
+    """Let other functions take the place of calls to the system."""
     try:
         for name in real:
             setattr(system, name, instead(name))
-        yield made
+        yield
     finally:
         for name, call in real.items():
             setattr(system, name, call)
@@ -289,13 +296,8 @@ def meanwhile(at: int | None, happens: Callable[[], object], *, late: bool = Fal
 
         return call
 
-    try:
-        for name in real:
-            setattr(system, name, instead(name))
+    with _replaced(real, instead):
         yield made
-    finally:
-        for name, call in real.items():
-            setattr(system, name, call)
 
 
 def _failed(made: Calls, fault: Fault, late: bool, real: Callable[..., Any], arguments: Sequence[Any]) -> Any:

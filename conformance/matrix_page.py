@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..html import page, resource
+from ..html.explorer import Texts, explorer
 from ..spec.rules import RULES, Rule
 from .catalogue import Case
 from .matrix import EXCHANGE, Column, Matrix, cell_text
@@ -17,20 +17,8 @@ from .outcome_report import OUTCOMES, STATUSES, Result
 
 __all__ = ["render_html"]
 
-_BODY: Final = """<section id="summary" aria-labelledby="summary-title">
-<h2 id="summary-title">Summary</h2>
-</section>
-<section id="cases" aria-labelledby="cases-title">
-<h2 id="cases-title">Cases</h2>
-<div id="tools" class="tools" role="search" aria-label="Filter the cases"></div>
-<p id="shown" class="dim" role="status"></p>
-<div id="split" class="split">
-<div id="grid" class="grid" tabindex="0" aria-describedby="keys"></div>
-<section id="detail" class="detail" aria-label="The chosen case"></section>
-</div>
-<p id="keys" class="dim">A click, or the arrow keys in the table, choose a case: what it is about and what became of it
-stand beside the table, and the page's address leads to this case. Escape closes it.</p>
-</section>"""
+_ABOUT: Final = """what it is about and what became of it
+stand beside the table, and the page's address leads to this case. Escape closes it."""
 
 
 def render_html(
@@ -50,19 +38,11 @@ def render_html(
         title = "Producers and consumers" if matrix.kind == EXCHANGE else "Conformance of implementations"
         if matrix.kind != EXCHANGE and len(matrix.columns) == 1:
             title = f"Conformance of {matrix.columns[0].name}"
-    return page(
-        title,
-        _BODY,
-        data=_data(matrix, rule_link, note),
-        styles=resource("matrix.css"),
-        script=resource("matrix.js"),
-        contents=[("summary", "Summary"), ("cases", "Cases")],
-        home=home,
-    )
+    return explorer(title, "case", _ABOUT, data=_data(matrix, rule_link, note), name="matrix", home=home)
 
 
 def _data(matrix: Matrix, rule_link: Callable[[str], str | None] | None, note: str) -> dict[str, Any]:
-    texts = _Texts()
+    texts = Texts()
     cases = {row.case.id: row.case for row in matrix.rows}
     place = {case_id: at for at, case_id in enumerate(cases)}
     groups = matrix.groups
@@ -92,21 +72,6 @@ def _data(matrix: Matrix, rule_link: Callable[[str], str | None] | None, note: s
     }
 
 
-class _Texts:
-    """Numbers texts, each once."""
-
-    def __init__(self) -> None:
-        self.listed: list[str] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        """Return the number of a text."""
-        if text not in self._places:
-            self._places[text] = len(self.listed)
-            self.listed.append(text)
-        return self._places[text]
-
-
 def _column(column: Column) -> dict[str, Any]:
     return {
         "name": column.name,
@@ -134,7 +99,7 @@ def _rule(rule: Rule, rule_link: Callable[[str], str | None] | None) -> dict[str
     }
 
 
-def _cell(matrix: Matrix, result: Result | None, texts: _Texts) -> list[Any] | None:
+def _cell(matrix: Matrix, result: Result | None, texts: Texts) -> list[Any] | None:
     """Return status, outcome, whether something was accepted, the cell's text, expected, happened, and all the rest."""
     if result is None:
         return None

@@ -8,13 +8,10 @@ contents the file may have. No test depends on how fast anything is.
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +22,12 @@ import ckptspec
 from ckptspec import ArgumentError, publish, validate
 from ckptspec.ocannl import Context, TensorNode, load, restore, save
 
+from .children import PROCESSES, Wire, child
+
 # A server that has imported this module forks the children: starting one takes milliseconds.
-PROCESSES: Any = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__])
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Wire = Any  # one end of a pipe between processes
 ELEMENTS = 250_000  # a megabyte to a large tensor
 BIG, SMALL, MORE, LAST = (
     TensorNode(id=0, precision="uint32", dims=(ELEMENTS,)),
@@ -62,21 +59,6 @@ def content(path: Path) -> dict[int, int] | None:
         assert array.min() == array.max()
         values[node.id] = int(array.min())
     return values
-
-
-@contextmanager
-def child(work: Callable[..., None], *arguments: object) -> Iterator[tuple[Any, Wire]]:
-    """Start a process; it gets its arguments and one end of a pipe. It is gone when the block ends."""
-    mine, other = PROCESSES.Pipe()
-    process = PROCESSES.Process(target=work, args=(*arguments, other), daemon=True)
-    process.start()
-    other.close()
-    try:
-        yield process, mine
-    finally:
-        process.kill()
-        process.join()
-        mine.close()
 
 
 def told(wire: Wire, wait: float = 50) -> Any:

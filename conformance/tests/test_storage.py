@@ -8,14 +8,13 @@ import functools
 import io
 import itertools
 import mmap
-import multiprocessing
 import os
 import random
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,26 +28,11 @@ from ckptspec.conformance.tests.test_faults import NAMES, TRIALS, _old, _sources
 from ckptspec.ocannl import Context, TensorNode
 from ckptspec.safetensors import edit_metadata
 
+from .children import PROCESSES, Wire, child
+
 # A server that has imported this module forks the children: starting one takes milliseconds.
-PROCESSES: Any = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__])
-Wire = Any  # one end of a pipe between processes
 PATIENCE = 100  # seconds
-
-
-@contextmanager
-def child(work: Callable[..., None], *arguments: object) -> Iterator[tuple[Any, Wire]]:
-    """Start a process; it gets its arguments and one end of a pipe. It is gone when the block ends."""
-    mine, other = PROCESSES.Pipe()
-    process = PROCESSES.Process(target=work, args=(*arguments, other), daemon=True)
-    process.start()
-    other.close()
-    try:
-        yield process, mine
-    finally:
-        process.kill()
-        process.join()
-        mine.close()
 
 
 def told(process: Any, wire: Wire) -> Any:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from .errors import FormatError
-from .source import BLOCK, FileSource, Source, changed, shrunk
+from .source import BLOCK, CHANGED, FileSource, Source, changed, shrunk
 from .streaming import read_ahead
 from .urls import scrubbed, shown_url
 
@@ -209,7 +209,7 @@ def _understood(error: BaseException) -> _ConnectionError:
     if isinstance(last, PermissionError) or "credentials" in type(last).__name__.lower():
         return _ConnectionError(errno.EACCES, f"Not allowed: {text}", False)
     if isinstance(last, OSError) and last.errno == errno.EBUSY:  # s3fs, where the etag is another one
-        return _ConnectionError(errno.ESTALE, _CHANGED, False)
+        return _ConnectionError(errno.ESTALE, CHANGED, False)
     if isinstance(last, OSError) and last.errno in _LOCAL:
         return _ConnectionError(last.errno or errno.EIO, last.strerror or text, False)
     return _ConnectionError(errno.EIO, f"Cannot be read: {text}", _is_transient(last))
@@ -231,11 +231,8 @@ def _answered(status: int, text: str) -> _ConnectionError:
     if status in (401, 403, 407):
         return _ConnectionError(errno.EACCES, f"Not allowed ({said})", False)
     if status in (412, 416):  # the etag is another one, or the file has become shorter
-        return _ConnectionError(errno.ESTALE, _CHANGED, False)
+        return _ConnectionError(errno.ESTALE, CHANGED, False)
     return _ConnectionError(errno.EIO, f"Cannot be read ({said})", status in (408, 425, 429) or status >= 500)
-
-
-_CHANGED: Final = "The file changed while it was read"
 
 
 def _os_error(failure: _ConnectionError, name: str) -> OSError:

@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 BLOCK: Final = 1 << 20  # bytes that are read at a time when a payload is streamed
+CHANGED: Final = "The file changed while it was read"
 _TRIES: Final = 10  # to read what does not change meanwhile
 
 
@@ -257,25 +258,32 @@ class FileSource(Source):
             self.close()
 
 
-class PatchedSource(Source):
+class _Wrapper(Source):
+    """A source that is read by way of another."""
+
+    def __init__(self, source: Source) -> None:
+        self.name = source.name
+        self.size = source.size
+        self.in_memory = source.in_memory
+        self.streams = source.streams
+        self._source = source
+
+    @property
+    def is_open(self) -> bool:  # type: ignore[override]
+        """Whether more can be read."""
+        return self._source.is_open
+
+
+class PatchedSource(_Wrapper):
     """Another source with single bytes replaced, without a copy of the rest.
 
     Views of a file are of a private map, so that only the pages with replaced bytes are copied.
     """
 
     def __init__(self, source: Source, patches: Mapping[int, int]) -> None:
-        self.name = source.name
-        self.size = source.size
-        self.in_memory = source.in_memory
-        self.streams = source.streams
-        self._source = source
+        super().__init__(source)
         self._patches = dict(patches)
         self._content: memoryview | None = None
-
-    @property
-    def is_open(self) -> bool:  # type: ignore[override]
-        """Whether more can be read."""
-        return self._source.is_open
 
     def read(self, offset: int, size: int) -> bytes | memoryview:
         data = self._source.read(offset, size)
@@ -304,16 +312,12 @@ class PatchedSource(Source):
         return self._content[offset : offset + size]
 
 
-class WithoutPayloads(Source):
+class WithoutPayloads(_Wrapper):
     """Another source that is read as it is, but whose views are zeros that take no memory: who only asks what could be
     read, and does not look at it, need not map it."""
 
     def __init__(self, source: Source) -> None:
-        self.name = source.name
-        self.size = source.size
-        self.in_memory = source.in_memory
-        self.streams = source.streams
-        self._source = source
+        super().__init__(source)
         self._zeros: memoryview | None = None
 
     def read(self, offset: int, size: int) -> bytes | memoryview:
@@ -332,7 +336,7 @@ def shrunk(name: str | None) -> OSError:
 
 def changed(name: str | None) -> OSError:
     """Return the error about a file of which two reads contradict each other."""
-    return OSError(errno.EIO, "The file changed while it was read", name)
+    return OSError(errno.EIO, CHANGED, name)
 
 
 def path_text(path: Any) -> str:

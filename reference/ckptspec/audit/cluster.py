@@ -28,6 +28,7 @@ __all__ = ["Cluster"]
 
 _CONNECT: Final = 10  # seconds to wait for the scheduler
 _NOBODY: Final = 60.0  # seconds without any worker after which there is no hope
+_FRESH: Final = 0.5  # seconds for which the number of threads is taken to be the same
 _QUEUED: Final = 2  # batches for each thread: the next one is there when one is done
 
 
@@ -44,6 +45,8 @@ class Cluster:
         self._done: SimpleQueue[tuple[Batch, list[Examined] | None]] = SimpleQueue()
         self._batches: dict[Any, Batch] = {}
         self._alone_since: float | None = None
+        self._known_threads = 0
+        self._asked = -_FRESH
         self._closed = threading.Event()
         self._client = _connected(address)
         try:
@@ -55,8 +58,16 @@ class Cluster:
     # ----------------------------------------------------------------------------------------------------- the workers
 
     def _threads(self) -> int:
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        return sum(worker["nthreads"] for worker in workers.values())
+        """Return the number of threads of all workers, as the scheduler told it a moment ago.
+
+        The dispatcher wants to know for every file; each question to the scheduler takes a way there and back.
+        """
+        now = time.monotonic()
+        if now - self._asked >= _FRESH:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            self._known_threads = sum(worker["nthreads"] for worker in workers.values())
+            self._asked = now
+        return self._known_threads
 
     @property
     def workers(self) -> int:

@@ -10,7 +10,7 @@ import os
 from typing import Any, Final
 
 from ..formats import FORMATS
-from ..html import page, resource
+from ..html.explorer import Texts, explorer
 from ..spec.rules import RULES
 from ..text import printable
 from .verdicts import BAD, VERDICTS
@@ -20,53 +20,18 @@ __all__ = ["MOST_DETAILED", "MOST_ROWS", "render_html"]
 
 MOST_ROWS: Final = 200_000  # files that a page has; more make a browser slow
 MOST_DETAILED: Final = 5_000  # files whose findings a page has, the bad ones before others
-_BODY: Final = """<section id="summary" aria-labelledby="summary-title">
-<h2 id="summary-title">Summary</h2>
-</section>
-<section id="files" aria-labelledby="files-title">
-<h2 id="files-title">Files</h2>
-<div id="tools" class="tools" role="search" aria-label="Filter the files"></div>
-<p id="shown" class="dim" role="status"></p>
-<div id="split" class="split">
-<div id="grid" class="grid" tabindex="0" aria-describedby="keys"></div>
-<section id="detail" class="detail" aria-label="The chosen file"></section>
-</div>
-<p id="keys" class="dim">A click, or the arrow keys in the table, choose a file: what is wrong with it stands beside the
-table. Escape closes it. A click on a head sorts.</p>
-</section>"""
-
-
-class _Texts:
-    """Numbers texts, each once."""
-
-    def __init__(self) -> None:
-        self.listed: list[str] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        """Return the number of a text."""
-        at = self._places.get(text)
-        if at is None:
-            at = self._places[text] = len(self.listed)
-            self.listed.append(text)
-        return at
+_ABOUT: Final = """what is wrong with it stands beside the
+table. Escape closes it. A click on a head sorts."""
 
 
 def render_html(view: View, *, only: str | None = None, rule: str | None = None) -> str:
     """Return the page. ``only`` and ``rule`` restrict it as they do ``View.results``."""
-    return page(
-        "Audit of checkpoints",
-        _BODY,
-        data=_data(view, only, rule),
-        styles=(resource("matrix.css"), resource("audit.css")),
-        script=resource("audit.js"),
-        contents=[("summary", "Summary"), ("files", "Files")],
-    )
+    return explorer("Audit of checkpoints", "file", _ABOUT, data=_data(view, only, rule), name="audit")
 
 
 def _data(view: View, only: str | None, rule: str | None) -> dict[str, Any]:
     summary = view.summary()
-    texts, details = _Texts(), _details(view, only, rule)
+    texts, details = Texts(), _details(view, only, rule)
     sets = view.rule_sets()
     verdicts, formats, changes = list(VERDICTS), list(FORMATS), list(CHANGES)
     rows: list[list[Any]] = []

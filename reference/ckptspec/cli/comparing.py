@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ..contents import DENSE, Contents, Entry, contents_of
 from ..formats import FORMATS
 from ..progress import meter
-from ..publish import publishing, writable
 from ..source import text_of
 from ..terminal import Style, columns
 from ..text import count, printable, shorten, show
@@ -57,6 +56,8 @@ def digest(args: argparse.Namespace) -> int:
     if args.manifest is not None:
         if would_overwrite(args.file, args.manifest):
             return 2
+        from ..publish import writable  # late: most uses of these verbs write no file
+
         writable(args.manifest)
     expected = None
     if args.check is not None:
@@ -83,6 +84,8 @@ def digest(args: argparse.Namespace) -> int:
 
 def _write_manifest(path: str, manifest: dict[str, Any]) -> None:
     import json
+
+    from ..publish import publishing
 
     with publishing(path) as draft:
         draft.write(json.dumps(manifest, indent=1, ensure_ascii=True).encode() + b"\n")

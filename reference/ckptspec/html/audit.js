@@ -2,10 +2,7 @@
 // The report on an audit: counts, filters, a table of which only the rows in sight exist, and the chosen file.
 (() => {
   const { data, element, prose } = ckptspec;
-  const ROW = 30; // pixels, as the style sheet has it
-  const SPARE = 12; // rows that exist above and below those in sight
-  const HIGHEST = 15_000_000; // pixels: a browser draws nothing that is much higher
-  const PAGE_KEYS = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -Infinity, End: Infinity };
+  const { byId, number, plural, line, facts, filters, table } = explorer;
   const LOOKS = { canonical: "good", accepted: "good", refused: "bad", unfinished: "bad", crashed: "bad",
     unreadable: "warn", other: "none" };
   const [FOLDER, NAME, SIZE, VERDICT, FORMAT, VERSION, OLD, REJECTS, CANONICALS, NOTES, RULES, CHANGE, MESSAGE,
@@ -13,9 +10,6 @@
   const VERDICTS = Object.keys(data.verdicts), FORMATS = Object.keys(data.formats), CHANGES = Object.keys(data.changes);
   const CHANGE_WORDS = { refused: "newly bad" };
   const summary = data.summary;
-  const byId = (id) => document.getElementById(id);
-  const number = (value) => value.toLocaleString("en");
-  const plural = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
   const changeWord = (name) => CHANGE_WORDS[name] || name;
   const bytes = (value) => {
     const units = ["bytes", "kB", "MB", "GB", "TB"];
@@ -31,53 +25,24 @@
 
   // ---------------------------------------------------------------------------------------------------- filters
 
-  const state = { search: "", verdict: "", format: "", rule: "", folder: "", change: "", old: false };
-  const controls = {};
-
-  function selectOf(name, label, options) {
-    controls[name] = element("select", { id: `f-${name}`, onchange: (event) => change(name, event.target.value) },
-      options.map(([value, text]) => element("option", { value }, text)));
-    return element("label", {}, label, controls[name]);
-  }
-
-  function inputOf(name, label, options, kind) {
-    const list = `l-${name}`;
-    controls[name] = element("input", { id: `f-${name}`, list: options && list, autocomplete: "off", spellcheck: "false",
-      oninput: (event) => change(name, event.target.value) });
-    const known = options && element("datalist", { id: list }, options.map((value) => element("option", { value })));
-    return element("label", { class: kind }, label, controls[name], known);
-  }
+  const filter = filters({ search: "", verdict: "", format: "", rule: "", folder: "", change: "", old: false }, refresh);
+  const { state } = filter;
 
   function buildTools() {
     const there = (names, at) => names.filter((_, place) => data.rows.some((row) => row[at] === place));
-    controls.old = element("input", { type: "checkbox", id: "f-old", onchange: (event) => change("old", event.target.checked) });
     const changes = there(CHANGES, CHANGE);
     byId("tools").append(
-      inputOf("search", "Search names and faults", null, "search"),
-      selectOf("verdict", "Verdict", [["", "all"], ["bad", "all that are bad"],
+      filter.input("search", "Search names and faults", null, "search"),
+      filter.select("verdict", "Verdict", [["", "all"], ["bad", "all that are bad"],
         ...there(VERDICTS, VERDICT).map((name) => [name, name])]),
-      selectOf("format", "Format", [["", "all"], ...there(FORMATS, FORMAT).map((name) => [name, data.formats[name]])]),
-      inputOf("rule", "Rule", Object.keys(data.rules).sort(), "short"),
-      inputOf("folder", "Folder begins with", summary.folders.map((item) => item.path), "wide-input"),
-      ...(changes.length ? [selectOf("change", "Change", [["", "any"], ["some", "changed in any way"],
+      filter.select("format", "Format", [["", "all"], ...there(FORMATS, FORMAT).map((name) => [name, data.formats[name]])]),
+      filter.input("rule", "Rule", Object.keys(data.rules).sort(), "short"),
+      filter.input("folder", "Folder begins with", summary.folders.map((item) => item.path), "wide-input"),
+      ...(changes.length ? [filter.select("change", "Change", [["", "any"], ["some", "changed in any way"],
         ...changes.map((name) => [name, changeWord(name)])])] : []),
-      element("label", { class: "check" }, controls.old, "Only old versions"),
-      element("button", { type: "button", id: "reset", onclick: () => setFilters({}) }, "Reset"),
+      filter.check("old", "Only old versions"),
+      filter.reset(),
     );
-  }
-
-  function change(name, value) {
-    state[name] = value;
-    refresh();
-  }
-
-  function setFilters(wanted) {
-    for (const [name, control] of Object.entries(controls)) {
-      state[name] = wanted[name] ?? (name === "old" ? false : "");
-      if (name === "old") control.checked = state[name];
-      else control.value = state[name];
-    }
-    refresh();
   }
 
   const bad = new Set(data.bad);
@@ -97,13 +62,11 @@
   const KEYS = { file: null, verdict: (row) => row[VERDICT], format: (row) => formatOf(row), size: (row) => row[SIZE],
     rule: (row) => reason(row) };
   const sorted = { name: "file", down: false };
-  let visible = []; // rows that fit, in order
-  let chosen = null;
 
   function refresh() {
     const query = state.search.toLowerCase().split(/\s+/).filter(Boolean);
     const rule = state.rule.trim().toUpperCase();
-    visible = data.rows.filter((row) => fits(row, query, rule));
+    let visible = data.rows.filter((row) => fits(row, query, rule));
     const key = KEYS[sorted.name];
     if (key) {
       const keyed = visible.map((row, at) => [key(row), at, row]);
@@ -112,19 +75,13 @@
     }
     if (sorted.down) visible.reverse();
     byId("shown").textContent = `${number(visible.length)} of ${plural(data.rows.length, "file")}`;
-    grid.scrollTop = 0;
-    draw(true);
-    if (chosen) reveal(chosen);
+    files.show(visible);
   }
 
   // ----------------------------------------------------------------------------------------------------- the table
 
   const HEADS = { file: "File", verdict: "Verdict", format: "Format", size: "Size", rule: "What is the matter" };
-  const grid = byId("grid");
-  const above = element("td", { colspan: 5 }), below = element("td", { colspan: 5 });
-  const body = element("tbody", {});
   const heads = {};
-  let drawn = "";
 
   function sort(name) {
     sorted.down = sorted.name === name && !sorted.down;
@@ -139,101 +96,35 @@
     }
   }
 
-  function buildTable() {
-    for (const [name, label] of Object.entries(HEADS)) {
-      heads[name] = element("th", { scope: "col" }, element("button", { type: "button", onclick: () => sort(name) }, label));
-    }
-    grid.append(element("table", { role: "grid", "aria-label": "Files", "aria-colcount": 5 },
-      element("colgroup", {}, Object.keys(HEADS).map((name) => element("col", { class: name }))),
-      element("thead", {}, element("tr", { "aria-rowindex": 1 }, Object.values(heads))), body));
-    showSorted();
-    grid.addEventListener("scroll", () => draw(false), { passive: true });
-    grid.addEventListener("keydown", onKey);
-    addEventListener("resize", () => draw(false));
+  for (const [name, label] of Object.entries(HEADS)) {
+    heads[name] = element("th", { scope: "col" }, element("button", { type: "button", onclick: () => sort(name) }, label));
   }
 
-  function rowElement(place) {
-    const row = visible[place];
+  function cellsOf(row) {
     const verdict = VERDICTS[row[VERDICT]];
-    return element("tr", { class: "case", "aria-rowindex": place + 2, "aria-selected": String(row === chosen),
-      id: row === chosen ? "chosen-row" : null, onclick: () => choose(row, true) },
-    element("th", { scope: "row", title: folderOf(row) + row[NAME] }, row[NAME], " ",
-      element("span", { class: "folder" }, folderOf(row))),
-    element("td", {}, element("span", { class: `chip ${LOOKS[verdict]}` }, verdict)),
-    element("td", {}, formatOf(row)),
-    element("td", { class: "number" }, bytes(row[SIZE])),
-    element("td", { title: reason(row) }, row[CHANGE] < 0 ? null : [element("span", { class: "chip note" },
-      changeWord(CHANGES[row[CHANGE]])), " "], reason(row)));
+    return [
+      element("th", { scope: "row", title: folderOf(row) + row[NAME] }, row[NAME], " ",
+        element("span", { class: "folder" }, folderOf(row))),
+      element("td", {}, element("span", { class: `chip ${LOOKS[verdict]}` }, verdict)),
+      element("td", {}, formatOf(row)),
+      element("td", { class: "number" }, bytes(row[SIZE])),
+      element("td", { title: reason(row) }, row[CHANGE] < 0 ? null : [element("span", { class: "chip note" },
+        changeWord(CHANGES[row[CHANGE]])), " "], reason(row)),
+    ];
   }
 
-  // Where the rows together are higher than a browser can draw, a pixel of scrolling stands for several of the table.
-  const height = () => Math.min(visible.length * ROW, HIGHEST);
-  const scale = () => (visible.length * ROW > HIGHEST
-    ? (visible.length * ROW - grid.clientHeight) / (HIGHEST - grid.clientHeight) : 1);
-
-  function draw(anew) {
-    const top = grid.scrollTop * scale();
-    const first = Math.max(0, Math.floor(top / ROW) - SPARE);
-    const last = Math.min(visible.length, Math.ceil((top + grid.clientHeight) / ROW) + SPARE);
-    if (!anew && drawn === `${first}-${last}` && scale() === 1) return;
-    drawn = `${first}-${last}`;
-    const before = Math.max(0, Math.min(height() - (last - first) * ROW, grid.scrollTop - (top - first * ROW)));
-    above.style.height = `${before}px`;
-    below.style.height = `${Math.max(0, height() - before - (last - first) * ROW)}px`;
-    const rows = [];
-    for (let place = first; place < last; place += 1) rows.push(rowElement(place));
-    const nothing = visible.length ? [] : [element("tr", { class: "gap" },
-      element("td", { class: "nothing", colspan: 5 }, "No file fits these filters."))];
-    body.replaceChildren(element("tr", { class: "gap", "aria-hidden": "true" }, above), ...rows, ...nothing,
-      element("tr", { class: "gap", "aria-hidden": "true" }, below));
-    grid.firstElementChild.setAttribute("aria-rowcount", visible.length + 1);
-  }
-
-  function reveal(row) {
-    const place = visible.indexOf(row);
-    if (place < 0) return;
-    const top = place * ROW, room = grid.clientHeight - ROW; // the heads stand in front of the first row
-    const at = grid.scrollTop * scale();
-    if (top < at) grid.scrollTop = top / scale();
-    else if (top + ROW > at + room) grid.scrollTop = (top + ROW - room) / scale();
-  }
-
-  function choose(row, clicked) {
-    chosen = row;
-    byId("split").classList.add("open");
-    reveal(row);
-    draw(true);
-    grid.setAttribute("aria-activedescendant", "chosen-row");
-    showFile(row);
-    const under = byId("detail").offsetTop > grid.offsetTop + grid.offsetHeight / 2; // where the window is narrow
-    if (clicked && under) byId("detail").scrollIntoView();
-  }
-
-  function close() {
-    chosen = null;
-    byId("split").classList.remove("open");
-    byId("detail").replaceChildren();
-    grid.removeAttribute("aria-activedescendant");
-    draw(true);
-    grid.focus({ preventScroll: true });
-  }
-
-  function onKey(event) {
-    if (event.key === "Escape" && chosen) close();
-    const step = PAGE_KEYS[event.key];
-    if (step === undefined || !visible.length || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target !== grid) return;
-    event.preventDefault();
-    const at = chosen ? visible.indexOf(chosen) : -1;
-    const next = at < 0 && Number.isFinite(step) ? 0 : Math.max(0, Math.min(visible.length - 1, Math.max(at, 0) + step));
-    choose(visible[next]);
-  }
+  const files = table({
+    label: "Files",
+    columns: Object.keys(HEADS).map((name) => element("col", { class: name })),
+    heads: Object.values(heads),
+    nothing: "No file fits these filters.",
+    idOf: (row, isChosen) => (isChosen ? "chosen-row" : null),
+    cells: cellsOf,
+    chose: showFile,
+    closed: () => {},
+  });
 
   // ------------------------------------------------------------------------------------------------------ one file
-
-  const line = (...children) => element("p", {}, ...children);
-  const facts = (pairs) => element("dl", {}, pairs.filter(([, value]) => value)
-    .flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 
   function findingElement([rule, severity, offset, length, path, found, expected, hint]) {
     const looks = { reject: "bad", canonical: "warn", note: "note" };
@@ -252,7 +143,7 @@
     const listed = row[DETAIL] || [];
     const all = row[REJECTS] + row[CANONICALS] + row[NOTES];
     byId("detail").replaceChildren(
-      element("button", { type: "button", class: "close", onclick: close }, "Close"),
+      element("button", { type: "button", class: "close", onclick: files.close }, "Close"),
       element("h3", {}, folderOf(row) + row[NAME]),
       line(element("span", { class: `chip ${LOOKS[verdict]}` }, verdict), " ", data.verdicts[verdict]),
       facts([["format", formatOf(row)], ["size", `${bytes(row[SIZE])}`], ["findings", counts],
@@ -268,16 +159,16 @@
 
   // ------------------------------------------------------------------------------------------------------- summary
 
-  function goTo(filters) {
-    setFilters(filters);
+  function goTo(wanted) {
+    filter.set(wanted);
     byId("files").scrollIntoView();
-    grid.focus({ preventScroll: true });
+    files.focus();
   }
 
-  function countButton(value, filters, label) {
+  function countButton(value, wanted, label) {
     if (!value || data.left_out) return element("span", { class: "plain" }, number(value));
     return element("button", { type: "button", class: "plain", "aria-label": `${plural(value, "file")}: ${label}`,
-      onclick: () => goTo(filters) }, number(value));
+      onclick: () => goTo(wanted) }, number(value));
   }
 
   function tableOf(title, names, rows) {
@@ -345,6 +236,7 @@
     return;
   }
   buildTools();
-  buildTable();
+  showSorted();
+  files.build();
   refresh();
 })();

@@ -2,18 +2,13 @@
 // The matrix: counts, filters, a table of which only the rows in sight exist, and the chosen case.
 (() => {
   const { data, element } = ckptspec;
-  const ROW = 30; // pixels, as the style sheet has it
-  const SPARE = 12; // rows that exist above and below those in sight
-  const PAGE_KEYS = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -Infinity, End: Infinity };
+  const { byId, number, plural, line, facts, filters, table } = explorer;
   const EXCHANGE = data.kind === "exchange";
   const READINGS = { same: "same", other: "other", refused: "refused", broken: "broken", not_asked: "not asked" };
   const BROKEN = new Set(["crash", "timeout", "garbage", "too-much-output"]);
   const MARKS = { passed: "✓", failed: "✗", stale: "✗", warned: "!", known: "~", skipped: "·" };
   const LOOKS = { passed: "passed", failed: "bad", stale: "bad", warned: "warn", known: "note", skipped: "none" };
   const GROUPS = { decode: "decoders", encode: "encoders" };
-  const byId = (id) => document.getElementById(id);
-  const number = (value) => value.toLocaleString("en");
-  const plural = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
   const words = (name) => name.replaceAll("-", " ");
 
   // A cell: [status, outcome, accepted, text, expected, happened, the rest]; the texts are numbers.
@@ -32,24 +27,10 @@
 
   // ---------------------------------------------------------------------------------------------------- filters
 
-  const state = { search: "", group: "", format: "", verdict: "", rule: "", tag: "", column: "", outcome: "",
-    differs: false };
-  const controls = {};
+  const filter = filters({ search: "", group: "", format: "", verdict: "", rule: "", tag: "", column: "", outcome: "",
+    differs: false }, refresh);
+  const { state } = filter;
   const unique = (values) => [...new Set(values)];
-
-  function selectOf(name, label, options) {
-    controls[name] = element("select", { id: `f-${name}`, onchange: (event) => change(name, event.target.value) },
-      options.map(([value, text]) => element("option", { value }, text)));
-    return element("label", {}, label, controls[name]);
-  }
-
-  function inputOf(name, label, options, kind) {
-    const list = `l-${name}`;
-    controls[name] = element("input", { id: `f-${name}`, list: options && list, autocomplete: "off", spellcheck: "false",
-      oninput: (event) => change(name, event.target.value) });
-    const known = options && element("datalist", { id: list }, options.map((value) => element("option", { value })));
-    return element("label", { class: kind }, label, controls[name], known);
-  }
 
   function outcomeOptions() {
     const statuses = new Set(), outcomes = new Set();
@@ -74,34 +55,18 @@
     const groups = data.groups.map((name, at) => [String(at), EXCHANGE ? name : GROUPS[name] || name]);
     const names = data.columns.map((column, at) => [String(at), column.name]);
     const single = data.columns.length === 1;
-    controls.differs = element("input", { type: "checkbox", id: "f-differs",
-      onchange: (event) => change("differs", event.target.checked) });
     byId("tools").append(
-      inputOf("search", "Search", null, "search"),
-      selectOf("group", EXCHANGE ? "Written by" : "Asked of", [["", "all"], ...groups]),
-      selectOf("format", "Format", any("all", unique(data.cases.map((item) => item.format)))),
-      selectOf("verdict", "Verdict", any("all", unique(data.cases.map((item) => item.verdict)))),
-      inputOf("rule", "Rule", unique(data.cases.flatMap((item) => item.rules)).sort(), "short"),
-      inputOf("tag", "Tag", unique(data.cases.flatMap((item) => item.tags)).sort(), "short"),
-      selectOf("column", "Implementation", [["", "any"], ...names]),
-      selectOf("outcome", "Outcome", outcomeOptions()),
-      element("label", { class: "check" }, controls.differs, single ? "Only what did not pass" : "Only differences"),
-      element("button", { type: "button", id: "reset", onclick: () => setFilters({}) }, "Reset"),
+      filter.input("search", "Search", null, "search"),
+      filter.select("group", EXCHANGE ? "Written by" : "Asked of", [["", "all"], ...groups]),
+      filter.select("format", "Format", any("all", unique(data.cases.map((item) => item.format)))),
+      filter.select("verdict", "Verdict", any("all", unique(data.cases.map((item) => item.verdict)))),
+      filter.input("rule", "Rule", unique(data.cases.flatMap((item) => item.rules)).sort(), "short"),
+      filter.input("tag", "Tag", unique(data.cases.flatMap((item) => item.tags)).sort(), "short"),
+      filter.select("column", "Implementation", [["", "any"], ...names]),
+      filter.select("outcome", "Outcome", outcomeOptions()),
+      filter.check("differs", single ? "Only what did not pass" : "Only differences"),
+      filter.reset(),
     );
-  }
-
-  function change(name, value) {
-    state[name] = value;
-    refresh();
-  }
-
-  function setFilters(wanted) {
-    for (const [name, control] of Object.entries(controls)) {
-      state[name] = wanted[name] ?? (name === "differs" ? false : "");
-      if (name === "differs") control.checked = state[name];
-      else control.value = state[name];
-    }
-    refresh();
   }
 
   const searched = []; // row -> its text in lower case, made when it is first searched
@@ -142,114 +107,44 @@
     return query.every((word) => textOf(row).includes(word));
   }
 
-  let visible = []; // the rows that fit
-  let chosen = -1; // a row, or none
   function refresh() {
     const query = state.search.toLowerCase().split(/\s+/).filter(Boolean);
     const rule = state.rule.trim().toUpperCase(), tag = state.tag.trim().toLowerCase();
-    visible = [...data.rows.keys()].filter((row) => rowFits(row, query, rule, tag));
+    const visible = [...data.rows.keys()].filter((row) => rowFits(row, query, rule, tag));
     byId("shown").textContent = `${number(visible.length)} of ${plural(data.rows.length, "row")}`;
-    grid.scrollTop = 0;
-    draw(true);
-    if (chosen >= 0) reveal(chosen);
+    cases.show(visible);
   }
 
   // ----------------------------------------------------------------------------------------------------- the table
 
-  const grid = byId("grid");
-  const above = element("td", {}), below = element("td", {});
-  const body = element("tbody", {});
-  let drawn = "";
-
-  function buildTable() {
-    const heads = [EXCHANGE ? "Document" : "Test", "Verdict", ...data.columns.map((column) => column.name)];
-    const table = element("table", { role: "grid", "aria-label": "Cases", "aria-colcount": heads.length },
-      element("colgroup", {}, heads.map((_, at) => element("col", { class: ["id", "verdict"][at] || "cell" }))),
-      element("thead", {}, element("tr", { "aria-rowindex": 1 },
-        heads.map((name) => element("th", { scope: "col", title: name }, name)))),
-      body);
-    table.style.setProperty("--columns", data.columns.length);
-    above.colSpan = below.colSpan = heads.length;
-    grid.append(table);
-    grid.addEventListener("scroll", () => draw(false), { passive: true });
-    grid.addEventListener("keydown", onKey);
-    addEventListener("resize", () => draw(false));
-  }
-
-  function rowElement(place) {
-    const row = visible[place];
+  function cellsOf(row) {
     const item = caseOf(row);
     const cells = data.columns.map((_, column) => {
       const cell = cellOf(row, column);
       return element("td", {}, element("span", { class: `chip ${look(cell)}` }, shownText(cell)));
     });
-    return element("tr", { class: "case", id: `row-${row}`, "aria-rowindex": place + 2,
-      "aria-selected": String(row === chosen), onclick: () => choose(row, true) },
-    element("th", { scope: "row", title: `${data.ids[row]}: ${item.title}` }, data.ids[row]), element("td", {}, item.verdict), cells);
+    return [element("th", { scope: "row", title: `${data.ids[row]}: ${item.title}` }, data.ids[row]),
+      element("td", {}, item.verdict), cells];
   }
 
-  function draw(anew) {
-    const first = Math.max(0, Math.floor(grid.scrollTop / ROW) - SPARE);
-    const last = Math.min(visible.length, Math.ceil((grid.scrollTop + grid.clientHeight) / ROW) + SPARE);
-    if (!anew && drawn === `${first}-${last}`) return;
-    drawn = `${first}-${last}`;
-    above.style.height = `${first * ROW}px`;
-    below.style.height = `${(visible.length - last) * ROW}px`;
-    const rows = [];
-    for (let place = first; place < last; place += 1) rows.push(rowElement(place));
-    const nothing = visible.length ? [] : [element("tr", { class: "gap" },
-      element("td", { class: "nothing", colspan: above.colSpan }, "No case fits these filters."))];
-    body.replaceChildren(
-      element("tr", { class: "gap", "aria-hidden": "true" }, above), ...rows, ...nothing,
-      element("tr", { class: "gap", "aria-hidden": "true" }, below));
-    grid.firstElementChild.setAttribute("aria-rowcount", visible.length + 1);
-  }
-
-  function reveal(row) {
-    const place = visible.indexOf(row);
-    if (place < 0) return;
-    const top = place * ROW, room = grid.clientHeight - ROW; // the heads stand in front of the first row
-    if (top < grid.scrollTop) grid.scrollTop = top;
-    else if (top + ROW > grid.scrollTop + room) grid.scrollTop = top + ROW - room;
-  }
-
-  function choose(row, clicked) {
-    chosen = row;
-    byId("split").classList.add("open");
-    reveal(row);
-    draw(true);
-    grid.setAttribute("aria-activedescendant", `row-${row}`);
-    showCase(row);
-    history.replaceState(null, "", `#test=${encodeURIComponent(data.ids[row])}`);
-    const below = byId("detail").offsetTop > grid.offsetTop + grid.offsetHeight / 2; // where the window is narrow
-    if (clicked && below) byId("detail").scrollIntoView();
-  }
-
-  function close() {
-    chosen = -1;
-    byId("split").classList.remove("open");
-    byId("detail").replaceChildren();
-    grid.removeAttribute("aria-activedescendant");
-    draw(true);
-    grid.focus({ preventScroll: true });
-    history.replaceState(null, "", "#cases");
-  }
-
-  function onKey(event) {
-    if (event.key === "Escape" && chosen >= 0) close();
-    const step = PAGE_KEYS[event.key];
-    if (step === undefined || !visible.length || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    const at = visible.indexOf(chosen);
-    const next = at < 0 && Number.isFinite(step) ? 0 : Math.max(0, Math.min(visible.length - 1, Math.max(at, 0) + step));
-    choose(visible[next]);
-  }
+  const heads = [EXCHANGE ? "Document" : "Test", "Verdict", ...data.columns.map((column) => column.name)];
+  const cases = table({
+    label: "Cases",
+    columns: heads.map((_, at) => element("col", { class: ["id", "verdict"][at] || "cell" })),
+    heads: heads.map((name) => element("th", { scope: "col", title: name }, name)),
+    nothing: "No case fits these filters.",
+    idOf: (row) => `row-${row}`,
+    cells: cellsOf,
+    chose: (row) => {
+      showCase(row);
+      history.replaceState(null, "", `#test=${encodeURIComponent(data.ids[row])}`);
+    },
+    closed: () => history.replaceState(null, "", "#cases"),
+  });
+  cases.made.style.setProperty("--columns", data.columns.length);
 
   // ------------------------------------------------------------------------------------------------------ one case
 
-  const line = (...children) => element("p", {}, ...children);
-  const facts = (pairs) => element("dl", {}, pairs.filter(([, value]) => value)
-    .flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   const block = (name, lines) => (lines ? [line(name), element("pre", {}, lines.join("\n"))] : []);
 
   function command(text) {
@@ -313,7 +208,7 @@
     const chips = [item.verdict, `level ${item.level}`, item.kind, item.versions.length
       ? `version ${item.versions.join(", ")}` : "", ...item.tags].filter(Boolean);
     byId("detail").replaceChildren(
-      element("button", { type: "button", class: "close", onclick: close }, "Close"),
+      element("button", { type: "button", class: "close", onclick: cases.close }, "Close"),
       element("h3", {}, item.id),
       line(item.title),
       element("div", { class: "chips" }, chips.map((text) => element("span", { class: "chip" }, text))),
@@ -334,17 +229,17 @@
 
   // ------------------------------------------------------------------------------------------------------- summary
 
-  function goTo(filters) {
-    setFilters(filters);
+  function goTo(wanted) {
+    filter.set(wanted);
     byId("cases").scrollIntoView();
-    grid.focus({ preventScroll: true });
+    cases.focus();
   }
 
-  function countButton(value, filters, label, kind) {
+  function countButton(value, wanted, label, kind) {
     if (!value) return kind ? null : element("span", { class: "plain" }, "0");
     const text = kind ? `${number(value)} ${label}` : number(value);
     return element("button", { type: "button", class: kind ? `chip ${kind}` : "plain", "aria-label":
-      `${plural(value, "case")}: ${label}`, onclick: () => goTo(filters) }, text);
+      `${plural(value, "case")}: ${label}`, onclick: () => goTo(wanted) }, text);
   }
 
   function tally(cells, keyOf) {
@@ -437,12 +332,12 @@
     return;
   }
   buildTools();
-  buildTable();
+  cases.build();
   refresh();
   const asked = decodeURIComponent(location.hash.replace(/^#test=/, ""));
   const there = data.ids.indexOf(asked);
   if (there >= 0) {
-    choose(there);
+    cases.choose(there);
     byId("cases").scrollIntoView();
   }
 })();
