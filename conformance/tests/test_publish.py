@@ -373,6 +373,14 @@ def test_a_header_is_read_until_it_does_not_change(tmp_path: Path, monkeypatch: 
 
 # Tools of this project itself, which make its own files, and programs that are run on files in folders of their own.
 OWN = ("build.py", "adapters.py", "exchange.py", "matrix_examples.py", "known_failures.py", "bench/", "tests/")
+# What else writes, and never to a file that somebody has named for a checkpoint or a report: the results of an audit,
+# which SQLite keeps; text in memory; a setting of the system; the copy without a name of a file that is elsewhere.
+OTHERS = {
+    "audit/database.py": {"os.open", "Path(self._path).unlink"},
+    "audit/reporting.py": {"out.truncate"},
+    "audit/worker.py": {"open"},
+    "remote.py": {"self._system.open", "os.unlink"},
+}
 WRITERS = {"write_text", "write_bytes", "open", "touch", "rename", "replace", "unlink", "mkdir", "truncate", "pwrite"}
 
 
@@ -407,7 +415,7 @@ def test_no_other_module_writes_files(tmp_path: Path) -> None:
             writes = _writes(path)
             if writes:
                 found[name] = writes
-    assert found == {}
+    assert found == OTHERS
     module = tmp_path / "m.py"
     for call in ("open(p, 'w')", "open(p)", "p.open('wb')", "os.open(p, 1)", "os.replace(a, b)", "p.write_text('')"):
         module.write_text(call)
