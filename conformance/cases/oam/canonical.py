@@ -197,6 +197,8 @@ def _blobs(book: CaseBook) -> None:
     ):
         made = image(items, opt=None).set("weights[1].blob_offset", offset).seal()
         add(f"blob_empty_{name}", f"a tensor without elements at {offset}, where others lie", made, *rules)
+    made = image([items[0], items[1]], opt=None).set("weights[1].blob_offset", 0).seal()
+    add("blob_empty_last", "a tensor without elements, the last of the index, at the start of the blob", made, order)
 
 
 def _notes(book: CaseBook) -> None:

@@ -13,9 +13,10 @@ from ..regions import hex_dump
 from ..source import Source
 from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM, Rule
 from ..terminal import Style, columns, wrapped
-from ..text import count, printable, shorten
+from ..text import count, printable, shorten, show
+from ..urls import shown_url
 from . import os_error
-from .io import open_argument, print_json, would_overwrite
+from .io import open_argument, print_json, shown, would_overwrite
 from .parts import print_parts
 
 __all__ = ["explain", "inspect", "print_report", "validate"]
@@ -29,17 +30,17 @@ _COLOUR = {REJECT: "red", CANONICAL: "yellow", "note": "cyan"}
 def validate(args: argparse.Namespace) -> int:
     """Look at every file, whatever is wrong with others; 2 if one could not be read, else 1 if one was refused."""
     if args.format is not None and args.format not in FORMATS:
-        print(f"ckptspec: unknown format {args.format!r}, expected one of {', '.join(FORMATS)}", file=sys.stderr)
+        print(f"ckptspec: unknown format {show(args.format)}, expected one of {', '.join(FORMATS)}", file=sys.stderr)
         return 2
     counts = {"files": len(args.files), "accepted": 0, "refused": 0, "not_canonical": 0, "unreadable": 0}
     results: list[dict[str, Any]] = []
     style = Style(sys.stdout)
     for name in args.files:
         try:
-            report = _report(name, args.format)
+            report = _report(name, args.format, not args.structure_only)
         except OSError as error:
             counts["unreadable"] += 1
-            results.append({"file": name, "error": os_error(error)})
+            results.append({"file": shown_url(name), "error": os_error(error)})
             print(f"ckptspec: {os_error(error)}", file=sys.stderr)
             continue
         counts["accepted" if report.ok else "refused"] += 1
@@ -56,9 +57,9 @@ def validate(args: argparse.Namespace) -> int:
     return 1 if counts["refused"] or (args.strict and counts["not_canonical"]) else 0
 
 
-def _report(name: str, format: str | None) -> Report:
-    with open_argument(name) as source, meter(source.size, f"validate {shorten(printable(name), 30)}"):
-        return report_on(source, format)
+def _report(name: str, format: str | None, payloads: bool) -> Report:
+    with open_argument(name) as source, meter(source.size, f"validate {shorten(shown(name), 30)}"):
+        return report_on(source, format, payloads=payloads)
 
 
 def _summary(counts: dict[str, int], strict: bool) -> str:
@@ -141,8 +142,8 @@ def inspect(args: argparse.Namespace) -> int:
         print("ckptspec: --no-values goes with --html", file=sys.stderr)
         return 2
     if args.html is not None:
-        if args.hex or args.json:
-            print("ckptspec: --html goes neither with --hex nor with --json", file=sys.stderr)
+        if args.hex or args.json or args.structure_only:
+            print("ckptspec: --html goes with none of --hex, --json and --structure-only", file=sys.stderr)
             return 2
         return _write_page(args)
     with open_argument(args.file) as source:
@@ -153,7 +154,7 @@ def inspect(args: argparse.Namespace) -> int:
             report.findings.append(unrecognised(source))
         else:
             with meter(source.size, "inspect"):
-                report, parts = module_of(known).inspect(source)
+                report, parts = module_of(known).inspect(source, payloads=not args.structure_only)
         if args.json:
             extra = {"regions": [r.to_json() for r in module_of(known).regions(source)]} if args.hex and known else {}
             print_json({**report.to_json(), **parts, **extra})
@@ -161,7 +162,7 @@ def inspect(args: argparse.Namespace) -> int:
             style = Style(sys.stdout)
             if args.hex and known is not None:
                 if not _print_hex(source, known, args.only, style):
-                    print(f"ckptspec: no field begins with {printable(args.only)!r}", file=sys.stderr)
+                    print(f"ckptspec: no field begins with '{printable(args.only)}'", file=sys.stderr)
                     return 2
             else:
                 print_parts(known, parts, style)
@@ -172,10 +173,12 @@ def inspect(args: argparse.Namespace) -> int:
 def _write_page(args: argparse.Namespace) -> int:
     """Write the HTML page about a file; 1 if a reader must refuse the file."""
     from ..html.inspection import inspection
-    from ..publish import publishing
+    from ..publish import publishing, writable
 
     if would_overwrite(args.file, args.html):
         return 2
+    if args.html != "-":
+        writable(args.html)
     with open_argument(args.file) as source, meter(source.size * (2 - args.no_values), "inspect"):
         text, report = inspection(source, values=not args.no_values)
     if args.html == "-":
@@ -214,7 +217,7 @@ def explain(args: argparse.Namespace) -> int:
 
         close = difflib.get_close_matches(args.rule.upper(), RULES, 3, 0.6)
         hint = f"; did you mean {' or '.join(close)}?" if close else "; without a rule, `ckptspec explain` lists them"
-        print(f"ckptspec: there is no rule {printable(args.rule)!r}{hint}", file=sys.stderr)
+        print(f"ckptspec: there is no rule '{printable(args.rule)}'{hint}", file=sys.stderr)
         return 2
     if args.json:
         print_json(_rule_json(rule))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..examination import Examination, Stop
+from ..examination import Examination, Stop, undisturbed
 from ..spec.layout import field
 from ..spec.schema import OCANNL_MAX_HEADER, OcannlFrame
 from ..text import count
@@ -37,8 +37,9 @@ def examine(exam: Examination) -> Anatomy | None:
     try:
         anatomy = _frame(exam)
         _text(exam, anatomy)
-        read_header(exam, anatomy)
-        _Whole(exam, anatomy).check()
+        with undisturbed(len(anatomy.text)):
+            read_header(exam, anatomy)
+            _Whole(exam, anatomy).check()
     except Stop:
         pass
     return anatomy
@@ -190,8 +191,9 @@ class _Whole:
         for at in np.flatnonzero((starts != due) & (starts % alignment == 0)).tolist():
             if "OCANNL-TEN-OVERLAP" not in anatomy.entries[self.rows[int(order[at])]].bad:
                 self.emit("OCANNL-DAT-GAP", self.rows[int(order[at])], "offset", int(starts[at]), int(due[at]))
-        for offset, size in holes(anatomy, starts.tolist(), ends.tolist()):
-            self._zeros(offset, size)
+        if self.exam.payloads:  # else nothing is read but the header
+            for offset, size in holes(anatomy, starts.tolist(), ends.tolist()):
+                self._zeros(offset, size)
         end = anatomy.data + (int(ends.max()) if len(ends) else 0)
         if anatomy.size > end:
             rest = anatomy.size - end
