@@ -122,7 +122,7 @@ WORDS: Final = (
     _words("vectors list --tag={text}"),
     _words("validate --format={text} {good}"),
     _words("validate {good} --{text}"),
-    _words("inspect {good} {text}"),
+    _words("inspect {good} {text}", ACCEPTED, USAGE),
     _words("inspect --hex --only={text} {good}", ACCEPTED, USAGE),
     _words("quantize {good} {out} -- {text}"),
     _words("convert --to={text} {good} {out}"),

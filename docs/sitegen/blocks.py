@@ -14,6 +14,7 @@ from .differential_tables import differential_declared, differential_pairs, diff
 from .document_tables import document_formats, document_keys, document_types
 from .fault_tables import faults
 from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
+from .hostile_tables import hostile_bounds, hostile_commands, hostile_files, hostile_texts, hostile_words
 from .markdown import code, table
 from .mutation_tables import (
     mutation_equivalents,
@@ -76,6 +77,11 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         fuzz_targets,
         faults,
         history,
+        hostile_bounds,
+        hostile_commands,
+        hostile_files,
+        hostile_texts,
+        hostile_words,
         last_words,
         levels,
         mutation_equivalents,

@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
         (file or sys.stderr).write(message)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        if action.option_strings and action.nargs is None and arg_strings == ["--"]:  # --option=--, else taken for []
+        if action.nargs is None and arg_strings == ["--"]:  # --option=--, or a file of this name; else taken for []
             value = self._get_value(action, "--")
             self._check_value(action, value)
             return value
