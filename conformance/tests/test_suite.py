@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from ckptspec import (
     ArgumentError,
@@ -167,7 +167,7 @@ def test_document(case: Case) -> None:
         assert decode(encode(document)) == document == case.read_expected()
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(strategies.oam_documents() | strategies.safetensors_documents())
 def test_documents_fit_the_schema(document: dict[str, Any]) -> None:
     _schema("document").validate(json.loads(neutral.dump_json(document)))
