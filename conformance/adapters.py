@@ -125,7 +125,7 @@ def _has_operator(command: str) -> bool:
 
 def _shell_line(words: list[str], before: str = "", after: str = "") -> str:
     line = f"{before}{shlex.join(words)}{after}"
-    return line if line.isprintable() else printable(line)
+    return line if line.isprintable() else printable(line, spaced=True)
 
 
 # --- commands, one process for each case ----------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class CommandDecoder:
 
     def __init__(self, command: str) -> None:
         self._words = _words(command, "decoder")
-        self.description = printable(command)
+        self.description = printable(command, spaced=True)
 
     def worker(self, processes: Processes) -> Worker:
         """Return a new worker."""
@@ -163,7 +163,7 @@ class CommandEncoder:
 
     def __init__(self, command: str) -> None:
         self._words = _words(command, "encoder")
-        self.description = printable(command)
+        self.description = printable(command, spaced=True)
 
     def worker(self, processes: Processes) -> Worker:
         """Return a new worker."""
@@ -234,7 +234,7 @@ class BatchDecoder:
         self._words = _words(command, "decoder")
         if _takes_path(self._words):
             raise AdapterError("a batch command reads the paths from standard input: it has no {}")
-        self.description = f"{printable(command)} (batch)"
+        self.description = f"{printable(command, spaced=True)} (batch)"
 
     def worker(self, processes: Processes) -> Worker:
         """Return a new worker."""

@@ -108,7 +108,7 @@ def _text(raw: bytes | bytearray) -> str:
 
 def excerpt(raw: bytes | bytearray) -> str:
     """Return the beginning of some output."""
-    return printable(_text(raw[:_SHOWN]).strip()) + ("..." if len(raw) > _SHOWN else "")
+    return printable(_text(raw[:_SHOWN]).strip(), spaced=True) + ("..." if len(raw) > _SHOWN else "")
 
 
 def stderr_lines(raw: bytes | bytearray) -> tuple[str, ...]:
@@ -116,18 +116,20 @@ def stderr_lines(raw: bytes | bytearray) -> tuple[str, ...]:
     lines = [line.expandtabs(4).rstrip() for line in _text(raw).split("\n") if line.strip()]
     headline = next((number for number, line in enumerate(lines) if _HEADLINE.search(line)), None)
     kept = lines[-_LINES:] if headline is None else lines[headline : headline + _LINES]
-    return tuple(shorten(printable(line), _LINE) for line in kept)
+    return tuple(shorten(printable(line, spaced=True), _LINE) for line in kept)
 
 
 def _last_line(raw: bytes | bytearray) -> str:
-    return shorten(printable(_text(raw).strip().split("\n")[-1].strip()), _LINE)
+    return shorten(printable(_text(raw).strip().split("\n")[-1].strip(), spaced=True), _LINE)
 
 
 def _around(raw: bytes, at: int | None) -> tuple[str, ...]:
     """Return what stands around a byte of some output, and a caret below it; without a byte, the beginning."""
     if at is None:
         return (excerpt(raw),) if raw.strip() else ()
-    before, after = (printable(_text(part)) for part in (raw[max(0, at - _AROUND) : at], raw[at : at + _AROUND]))
+    before, after = (
+        printable(_text(part), spaced=True) for part in (raw[max(0, at - _AROUND) : at], raw[at : at + _AROUND])
+    )
     dots = "..." if at > _AROUND else ""
     end = "..." if at + _AROUND < len(raw) else ""
     return (f"{dots}{before}{after}{end}", " " * len(dots + before) + "^") if before + after else ()

@@ -38,7 +38,7 @@ def _jobs(text: str) -> int:
 
 def implementation_name(text: str) -> str:
     """Return the name of an implementation; ArgumentError if it cannot head a column."""
-    if not text.strip() or text != printable(text) or len(text) > _NAME_LENGTH:
+    if not text.strip() or text != printable(text, spaced=True) or len(text) > _NAME_LENGTH:
         shown = shorten(printable(text))
         raise ArgumentError(f"a name has 1 to {_NAME_LENGTH} printable characters and no backslash, found '{shown}'")
     return text.strip()

@@ -155,4 +155,4 @@ def _shown(text: Any, where: str) -> str:
     if not isinstance(text, str):
         raise ArgumentError(f"found {show(text)}, expected text", where)
     plain = text.replace("\\", "")
-    return shorten(text if printable(plain) == plain else printable(text), _TEXT)
+    return shorten(text if printable(plain, spaced=True) == plain else printable(text, spaced=True), _TEXT)

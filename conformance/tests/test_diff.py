@@ -402,7 +402,7 @@ def test_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--only", "layers.*", "--ulp", "2097152", "--names-only"], 0),
         (["--only", "layers.*", "--ulp", "2097152"], 0),
         (["--only", "layers.*", "--ulp", "2097151"], 1),
-        (["--only", "nothing"], 0),
+        (["--only", "nothing"], 2),
         (["--only", "new"], 1),
         (["--only", "layers.*", "--only", "new"], 1),
         (["--names-only"], 1),

@@ -326,7 +326,7 @@ def test_a_manifest_of_types_that_are_none_is_refused(format: str) -> None:
 
 
 def test_documents_of_one_version() -> None:
-    from hypothesis import given, settings
+    from hypothesis import HealthCheck, given, settings
 
     from ckptspec.conformance import strategies
 
@@ -334,7 +334,7 @@ def test_documents_of_one_version() -> None:
         with pytest.raises(ArgumentError, match="expected one of 1, 2, 3"):
             strategies.oam_documents(version)  # type: ignore[arg-type]
 
-    @settings(max_examples=20, deadline=None, database=None)
+    @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(strategies.documents("oam", newest=True))
     def canonical(document: strategies.Document) -> None:
         assert validate(module_of("oam").encode(document)).canonical

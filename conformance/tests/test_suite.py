@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from ckptspec import ArgumentError, decode, encode, neutral, oam, ocannl, safetensors, validate
 from ckptspec.conformance import strategies
@@ -99,7 +99,7 @@ def test_document(case: Case) -> None:
         _schema("document").validate(expectation.expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(strategies.oam_documents() | strategies.safetensors_documents())
 def test_documents_fit_the_schema(document: dict[str, Any]) -> None:
     _schema("document").validate(json.loads(neutral.dump_json(document)))

@@ -36,14 +36,16 @@ def disturbing(char: str) -> bool:
     return char != " " and (unicodedata.category(char)[0] in _UNSAFE or char in _UNSEEN)
 
 
-def printable(text: str) -> str:
+def printable(text: str, *, spaced: bool = False) -> str:
     r"""Return ``text`` with all that could disturb a terminal escaped: ``\x1b``, ``\u202e``, ``\n``.
 
     A backslash is doubled, so that the result says unambiguously what the text was. For the same reason blanks at
     either end and beside others are escaped, marks that pile up or have no letter, and in text that is not in Unicode's
     form NFC everything that is not ASCII: what is shown alike is alike, but for letters that are drawn alike.
+    ``spaced`` leaves all blanks, for lines whose indentation says something.
     """
-    if text.isascii() and text.isprintable() and "\\" not in text and "  " not in text and text.strip(" ") == text:
+    plain = text.isascii() and text.isprintable() and "\\" not in text
+    if plain and (spaced or ("  " not in text and text.strip(" ") == text)):
         return text
     composed = unicodedata.is_normalized("NFC", text)
     out = []
@@ -52,7 +54,7 @@ def printable(text: str) -> str:
         marks = marks + 1 if unicodedata.category(char)[0] == "M" else 0
         if char == " ":
             alone = before != " " and at + 1 < len(text)
-            out.append(" " if alone else "\\x20")
+            out.append(" " if alone or spaced else "\\x20")
             marks = _PILE
         elif char == "\\" or disturbing(char):
             out.append(_escaped(char))
