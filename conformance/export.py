@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..publish import publishing
 from .catalogue import MANIFEST, VECTORS, Case
 
 __all__ = ["export"]
@@ -15,14 +16,17 @@ __all__ = ["export"]
 def export(cases: Sequence[Case], directory: str | os.PathLike[str]) -> None:
     """Write the cases' files, what is expected of them, the manifest and the JSON Schemas below ``directory``."""
     target = Path(directory)
-    target.mkdir(parents=True, exist_ok=True)
     for case in cases:
         for name in (case.file, case.expected):
-            (target / name).parent.mkdir(exist_ok=True)
-            (target / name).write_bytes((VECTORS / name).read_bytes())
+            _write(target / name, (VECTORS / name).read_bytes())
     manifest = json.loads(MANIFEST.read_text("utf-8"))
     chosen = {case.id for case in cases}
     manifest["cases"] = [row for row in manifest["cases"] if row["id"] in chosen]
-    (target / MANIFEST.name).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
     for path in sorted((MANIFEST.parent / "schemas").glob("*.json")):
-        (target / path.name).write_bytes(path.read_bytes())
+        _write(target / path.name, path.read_bytes())
+    _write(target / MANIFEST.name, json.dumps(manifest, indent=1).encode() + b"\n")
+
+
+def _write(path: Path, data: bytes) -> None:
+    with publishing(path, lasting=False) as draft:
+        draft.write(data)

@@ -15,7 +15,7 @@ from .exchange import SmokeError, consumers, exchange, producers
 from .matrix import Matrix, matrix_of_runs, render_text
 from .run_arguments import DEFAULT_TIMEOUT, add_selection, progress_line, signals_raise
 from .run_files import load_run
-from .runner import different_places, options_of, write_output
+from .runner import check_outputs, options_of, write_output
 
 __all__ = ["add_arguments", "main"]
 
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace, suite: Suite | None = None, vectors: Path = VECTORS) -> int:
     """Run ``ckptspec matrix``; return its exit status. ``suite`` and ``vectors`` replace those of the package."""
     try:
-        different_places(args.runs, json=args.json, html=args.html)
+        check_outputs(args.runs, json=args.json, html=args.html)
         suite = load_suite() if suite is None else suite
         with signals_raise():
             matrix = _matrix(args, suite, vectors)

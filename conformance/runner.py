@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from ..errors import ArgumentError
 from ..neutral import parse_json
-from ..publish import publishing
+from ..publish import publishing, writable
 from ..text import printable, shorten, show
 from .adapters import (
     Adapter,
@@ -74,7 +74,7 @@ __all__ = [
     "Runner",
     "Test",
     "add_arguments",
-    "different_places",
+    "check_outputs",
     "main",
     "options_of",
     "reference_decoder",
@@ -356,8 +356,11 @@ def write_output(path: str, text: str) -> None:
         draft.write(text.encode())
 
 
-def different_places(inputs: Sequence[str] = (), **outputs: str | None) -> None:
-    """Raise ArgumentError if outputs, by the names of their options, would go to the same file, or over an input."""
+def check_outputs(inputs: Sequence[str] = (), **outputs: str | None) -> None:
+    """Look at outputs, by the names of their options, before the work whose results go there.
+
+    Raises ArgumentError if two would go to the same file, or one over an input, OSError if one cannot be written.
+    """
     taken = {os.path.realpath(path): "" for path in inputs}
     for name, path in outputs.items():
         if path is None:
@@ -368,13 +371,17 @@ def different_places(inputs: Sequence[str] = (), **outputs: str | None) -> None:
         if place in taken:
             raise ArgumentError(f"--{taken[place]} and --{name} cannot go to the same place")
         taken[place] = name
+        if path != "-":
+            writable(path)
 
 
 def _run(args: argparse.Namespace, suite: Suite, vectors: Path) -> RunResult:
     if args.update_known_failures and args.known_failures is None:
         raise ArgumentError("--update-known-failures needs --known-failures FILE")
     read = [] if args.known_failures is None else [args.known_failures]
-    different_places(read, json=args.json, junit=args.junit, html=args.html)
+    check_outputs(read, json=args.json, junit=args.junit, html=args.html)
+    if args.update_known_failures:
+        writable(args.known_failures)
     decoder, encoder = _adapters(args)
     options = options_of(args)
     with progress_line() as progress:

@@ -6,6 +6,7 @@ Files are laid out by the maker of the cases, apart from the reference's writer.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,31 +15,38 @@ from hypothesis import strategies as st
 from .. import oam
 from ..record_documents import document_fields
 from ..spec.dtypes import OAM_CODES, OAM_DTYPES, numpy_type
-from ..spec.layout import Field
+from ..spec.layout import Field, record_size
 from ..spec.layout import field as field_of
 from ..spec.schema import (
     OAM_ENCODINGS,
     OAM_MAX_RANK,
+    OAM_MAX_SECTIONS,
     OAM_NEWEST,
     OAM_OPTIMIZERS,
     OAM_QUANT_VERSION,
     OAM_TENSOR_SECTIONS,
     OAM_VERSIONS,
     OamConfig,
+    OamHeader,
     OamOptimizer,
     OamProgress,
+    OamSection,
     OamTensor,
 )
 from .cases.assemble import Image, T, assemble, config, optimizer, progress, tensors
+from .catalogue import load_suite
 
 __all__ = [
     "arrays",
+    "covered_bytes",
+    "edited_oam_files",
     "image_of",
     "models",
     "names",
     "oam_documents",
     "oam_layouts",
     "optimizers",
+    "resealed",
     "sections_of",
     "tensor_of",
 ]
@@ -243,3 +251,57 @@ def oam_layouts(draw: Any) -> tuple[Document, bytes]:
     if draw(st.booleans()):
         image.resize(draw(st.integers(1, 9))).seal()
     return document, image.bytes()
+
+
+# -------------------------------------------------------------------------------------------------------------- damage
+
+
+def resealed(data: bytes) -> bytes:
+    """Return a file whose checksums fit its bytes, as far as its section table makes sense."""
+    size = record_size(OamHeader)
+    if len(data) < size:
+        return data
+    count = min(_stated(data, "section_count"), OAM_MAX_SECTIONS, (len(data) - size) // record_size(OamSection))
+    return Image(bytearray(data), [("", 0, 0)] * count, _stated(data, "version")).seal().bytes()
+
+
+def _stated(data: bytes, key: str) -> int:
+    """Return a number of the header."""
+    item = field_of(OamHeader, key)
+    return int.from_bytes(data[item.offset : item.offset + item.size], "little")
+
+
+def covered_bytes(data: bytes) -> list[int]:
+    """Return the offsets of all bytes of a valid file that some checksum covers: header, table, payloads."""
+    count = _stated(data, "section_count")
+    image = Image(bytearray(data), [], OAM_NEWEST)
+    ranges = [(0, record_size(OamHeader) + count * record_size(OamSection))]
+    for entry in range(count):
+        places = (image.place(f"sections[{entry}].{key}") for key in ("offset", "size"))
+        offset, size = (int.from_bytes(data[at : at + width], "little") for at, width in places)
+        ranges.append((offset, size))
+    return [at for offset, size in ranges for at in range(offset, offset + size)]
+
+
+@cache
+def _golden_files() -> tuple[bytes, ...]:
+    cases = load_suite().cases
+    return tuple(case.read() for case in cases if (case.kind, case.format, case.verdict) == ("file", "oam", "valid"))
+
+
+@st.composite
+def edited_oam_files(draw: Any) -> bytes:
+    """Golden files with arbitrary edits where a checksum covers them, and the checksums made right again."""
+    raw = bytearray(draw(st.sampled_from(_golden_files())))
+    checksum = field_of(OamHeader, "checksum")
+    kept = range(checksum.offset, checksum.offset + checksum.size)
+    places = [at for at in covered_bytes(bytes(raw)) if at not in kept]
+    interesting = st.sampled_from([0, 1, 0x7F, 0x80, 0xFF])
+    extreme = st.sampled_from([0, 1, 1 << 31, 1 << 32, 1 << 53, 1 << 62, 1 << 63, (1 << 64) - 1])
+    for _ in range(draw(st.integers(1, 6))):
+        at = places[draw(st.integers(0, len(places) - 1))]
+        if draw(st.booleans()):
+            raw[at] = draw(interesting | st.integers(0, 255))
+        else:  # a whole integer of 8 bytes
+            raw[at : at + 8] = draw(extreme).to_bytes(8, "little")[: len(raw) - at]
+    return resealed(bytes(raw))

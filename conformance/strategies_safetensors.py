@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 from ..spec.dtypes import SAFETENSORS_DTYPES
 from ..spec.schema import SAFETENSORS_METADATA, SafetensorsFrame
 
-__all__ = ["damage", "damaged_safetensors_files", "safetensors_documents", "safetensors_layouts", "spell"]
+__all__ = [
+    "damage",
+    "damaged_safetensors_files",
+    "extreme_safetensors_files",
+    "safetensors_documents",
+    "safetensors_layouts",
+    "spell",
+]
 
 Document = dict[str, Any]
 _FRAME: Final = SafetensorsFrame.sizeof()
@@ -221,3 +228,16 @@ def damaged_safetensors_files(draw: Any) -> bytes:
     """Files with some damage; most must be refused."""
     _, data = draw(safetensors_layouts())
     return damage(Random(draw(st.integers(0, (1 << 32) - 1))), data)  # noqa: S311  # not for secrets
+
+
+@st.composite
+def extreme_safetensors_files(draw: Any) -> bytes:
+    """Files of one tensor with extreme extents and offsets."""
+    numbers = st.sampled_from(
+        [0, 1, 2, 4, 8, *((1 << power) + more for power in (31, 32, 60, 61, 62, 63, 64) for more in (-1, 0, 1))]
+    )
+    shape = draw(st.lists(numbers, max_size=4))
+    dtype = draw(st.sampled_from(list(SAFETENSORS_DTYPES)))
+    begin, end = draw(st.sampled_from([(0, 0), (0, 2)])) if draw(st.booleans()) else (draw(numbers), draw(numbers))
+    text = f'{{"w":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}}}'.encode()
+    return _framed(text, draw(st.sampled_from([b"", b"\1\2"])))

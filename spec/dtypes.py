@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -19,6 +20,7 @@ __all__ = [
     "numpy_type",
     "oam_dtype_of",
     "safetensors_dtype_of",
+    "same_type",
 ]
 
 
@@ -120,8 +122,13 @@ def numpy_type(scalar: ScalarType) -> np.dtype[Any]:
         import ml_dtypes  # late: reading a header needs none of its types
 
         made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, scalar.numpy))
-        return made
+        return made if made.itemsize == 1 or sys.byteorder == "little" else made.newbyteorder("<")
     return np.dtype(scalar.numpy)
+
+
+def same_type(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Say whether two numpy dtypes are the same but for the byte order, whatever they are."""
+    return one == other or (one.itemsize > 0 and (one.kind, one.name) == (other.kind, other.name))
 
 
 @cache

@@ -16,13 +16,13 @@ import numpy as np
 
 from ... import __version__
 from ...terminal import columns
-from . import containers, hashing, index, loading, ocannl, opening, saving, start
+from . import auditing, containers, hashing, index, loading, ocannl, opening, saving, start
 from .plot import draw
 from .timing import Row
 
 __all__ = ["main"]
 
-GROUPS = ("start", "index", "open", "hash", "load", "save", "ocannl", "containers")
+GROUPS = ("start", "index", "open", "hash", "load", "save", "ocannl", "containers", "audit")
 SIZES = {"1 MB": 1 << 20, "100 MB": 100 << 20, "1 GB": 1 << 30, "4 GB": 1 << 32}
 
 
@@ -38,6 +38,7 @@ def _measure(groups: list[str], directory: Path, sizes: dict[str, int]) -> Itera
         "save": lambda: saving.rows(directory, sizes),
         "ocannl": lambda: ocannl.rows(directory, few),
         "containers": lambda: containers.rows(directory, large),
+        "audit": lambda: auditing.rows(directory),
     }
     for name in GROUPS:
         if name in groups:

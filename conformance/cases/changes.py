@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import json
 from collections.abc import Callable
@@ -63,7 +64,7 @@ def raw_texts(document: dict[str, Any], key: str, text: str, number: str) -> dic
         "duplicate_key": ("a key twice", good.replace(f'"{key}"', f'"{key}": "1", "{key}"').encode()),
         "trailing": ("text after the document", good.encode() + b" x"),
         "bom": ("a byte order mark", b"\xef\xbb\xbf" + good.encode()),
-        "utf_16": ("UTF-16", good.encode("utf-16")),
+        "utf_16": ("UTF-16", codecs.BOM_UTF16_LE + good.encode("utf-16-le")),
         "not_utf8": ("a name that is no UTF-8", good.replace(f'"{text}"', '"\xff"').encode("latin-1")),
         "deep": ("100,000 brackets", b"[" * 100_000),
         "huge_number": ("a number of 5,000 digits", good.replace(f": {number}", ": " + "9" * 5000).encode()),

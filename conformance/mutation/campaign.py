@@ -26,8 +26,8 @@ EQUIVALENT: Final = "equivalent"
 @dataclass(slots=True)
 class Verdict:
     """What became of a mutant. ``by`` maps each rule for which it was killed to a case or test, ``how`` to how that
-    fails; ``alive`` are the rules for which it was not. ``tried`` is the number of cases that were run, ``seconds`` what
-    they took of the processor.
+    fails; ``alive`` are the rules for which it was not. ``tried`` is the number of cases that were run, ``seconds`` how
+    long they kept the processor.
     """
 
     mutant: Mutant

@@ -1,20 +1,11 @@
-"""Parsers compiled from the Kaitai Struct exports, in JavaScript and in Python, and what they find in files.
-
-The compiler comes from npm, at the versions of ``kaitai/package-lock.json``. It is kept in the user's cache, in a
-folder named after the lock file, and installed under a lock that all test runs share.
-"""
+"""What parsers compiled from the Kaitai Struct exports, in JavaScript and in Python, find in files."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import importlib.util
 import json
 import os
-import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -23,85 +14,36 @@ from typing import Any, Final
 
 import pytest
 
-TOOLS: Final = Path(__file__).parent / "kaitai"
+from ckptspec.conformance import kaitai
+from ckptspec.conformance.kaitai import TOOLS
+
 REQUIRED: Final = bool(os.environ.get("CKPTSPEC_REQUIRE_NODE"))
 Tree = Any
 
 
-def unavailable(reason: str) -> None:
-    """Skip the test, or fail it where Node.js is required."""
-    if REQUIRED:
-        pytest.fail(reason)
-    pytest.skip(f"{reason}; CKPTSPEC_REQUIRE_NODE=1 makes this a failure")
-
-
-def _cache() -> Path:
-    lock = (TOOLS / "package-lock.json").read_bytes()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "ckptspec" / f"kaitai-{hashlib.sha256(lock).hexdigest()[:16]}"
-
-
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    directory.mkdir(parents=True, exist_ok=True)
-    with open(directory / "lock", "wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def compiler() -> Iterator[None]:
+    """Skip the test if it cannot have the compiler, or fail it where Node.js is required."""
+    try:
         yield
-
-
-def _run(command: Sequence[str], directory: Path, input: str | None = None) -> str:
-    environment = {**os.environ, "NODE_PATH": str(_cache() / "node_modules")}
-    done = subprocess.run(
-        command, cwd=directory, input=input, capture_output=True, text=True, check=False, env=environment, timeout=240
-    )
-    if done.returncode:
-        raise RuntimeError(f"{command[0]}: {(done.stderr or done.stdout)[-2000:]}")
-    return done.stdout
-
-
-def _install(directory: Path) -> None:
-    """Install the compiler; a folder of packages is there only once it is complete."""
-    modules = directory / "node_modules"
-    if modules.is_dir():
-        return
-    fresh = directory / f"install-{os.getpid()}"
-    fresh.mkdir()
-    try:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copyfile(TOOLS / name, fresh / name)
-        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], fresh)
-        (fresh / "node_modules").rename(modules)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-
-
-def tools() -> None:
-    """Make sure that compiler and runtime are there; skips where they cannot be."""
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            unavailable(f"there is no {program}")
-    directory = _cache()
-    try:
-        with _locked(directory):
-            _install(directory)
-    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        unavailable(f"the compiler cannot be installed: {error}")
+    except kaitai.MissingCompilerError as error:
+        if REQUIRED:
+            pytest.fail(str(error))
+        pytest.skip(f"{error}; CKPTSPEC_REQUIRE_NODE=1 makes this a failure")
 
 
 def compile_all(descriptions: Mapping[str, str], directory: Path, *languages: str) -> Path:
-    """Compile descriptions, which are given by format, in a directory; return it. Skips as ``tools`` does."""
-    tools()
-    for name, text in descriptions.items():
-        (directory / f"{name}.ksy").write_text(text, "utf-8")
-    _run(["node", str(TOOLS / "compile.js"), ",".join(languages), *(f"{name}.ksy" for name in descriptions)], directory)
-    return directory
+    """Compile descriptions, which are given by format, in a directory; return it. Skips without the compiler."""
+    with compiler():
+        return kaitai.compile_all(descriptions, directory, *languages)
 
 
 def run_node(source: str, arguments: Sequence[str], directory: Path) -> str:
-    """Run a program that uses the compiler in a directory; return what it prints. Skips as ``tools`` does."""
-    tools()
+    """Run a program that uses the compiler in a directory; return what it prints. Skips without the compiler."""
+    with compiler():
+        kaitai.require_tools()
     (directory / "program.js").write_text(source, "utf-8")
-    return _run(["node", "program.js", *arguments], directory)
+    return kaitai.run(["node", "program.js", *arguments], directory)
 
 
 # ----------------------------------------------------------------------------------------------------- what they find
@@ -113,7 +55,7 @@ def run_node(source: str, arguments: Sequence[str], directory: Path) -> str:
 def in_javascript(parsers: Path, format: str, paths: Sequence[Path], *options: str) -> list[Tree]:
     """Return what the JavaScript parser finds in each file."""
     program = parsers / "javascript" / f"{format.capitalize()}.js"
-    told = _run(["node", str(TOOLS / "read.js"), str(program), *options], parsers, "\n".join(map(str, paths)))
+    told = kaitai.run(["node", str(TOOLS / "read.js"), str(program), *options], parsers, "\n".join(map(str, paths)))
     return [json.loads(line) for line in told.split("\n") if line]
 
 
@@ -125,18 +67,8 @@ def in_python(parsers: Path, format: str, paths: Sequence[Path]) -> list[Tree]:
 
 def python_parser(parsers: Path, format: str) -> Any:
     """Return the class of the Python parser; skips where its runtime is not installed."""
-    pytest.importorskip("kaitaistruct")
-    name = f"ckptspec_kaitai_{format}"
-    spec = importlib.util.spec_from_file_location(name, parsers / "python" / f"{format}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return getattr(module, format.capitalize())
+    with compiler():
+        return kaitai.python_parser(parsers, format)
 
 
 def _fields(value: Any) -> Tree:

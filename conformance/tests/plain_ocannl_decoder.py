@@ -103,6 +103,8 @@ def read_sexp(text: bytes, pos: int = 0) -> Sexp:
             pos = skip_block_comment(text, start)
         else:
             atom, pos = bare_atom(text, start)
+            if pos == len(text) and len(stack) == 1 and stack[0].items:
+                raise Refused("sexp", "nothing ends the atom that is dropped behind the expression", start)
             stack[-1].add(Atom(atom, start))
     if len(stack) > 1 or stack[0].to_drop > 0:
         raise Refused("sexp", "a list or a comment of an expression is not ended", stack[-1].at)

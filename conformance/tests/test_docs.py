@@ -26,7 +26,7 @@ FORMATS = ROOT / "docs" / "formats"
 
 pytestmark = pytest.mark.skipif(not GENERATOR.is_file(), reason="the documentation is not installed")
 
-PAGES = sorted([README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([README, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 FORMAT_PAGES = ("oam", "ocannl", "safetensors")
 
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -1,5 +1,6 @@
 """Saving and appending are atomic: killed, failing and concurrent writers leave a whole file and nothing else.
 
+What all that writes has to bear is tried in ``test_faults`` and ``test_storage``; here is what is OCANNL's own.
 Writers are processes that tell the parent what they are about to do and what they have done; so the parent knows which
 contents the file may have. No test depends on how fast anything is.
 """
@@ -13,7 +14,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -262,141 +263,7 @@ def test_interrupted_while_writing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [path.name]
 
 
-# --------------------------------------------------------------------------------------------------------- concurrent
-
-
-def own(writer: int) -> list[TensorNode]:
-    """The two nodes of a writer. Those of different writers have different sizes: a mixture would not go unseen."""
-    return [TensorNode(id=10 * writer + at, precision="uint32", dims=(1000 * writer + 50_000 * at,)) for at in (1, 2)]
-
-
-def write_often(path: Path, writer: int, times: int, appending: bool, wire: Wire) -> None:
-    """Save or append, as one of several writers."""
-    wire.send("ready")
-    wire.recv()
-    for turn in range(times):
-        nodes = own(writer)
-        save(
-            Context({node: filled(node, 1000 * writer + turn) for node in nodes}),
-            nodes,
-            path,
-            appending=appending,
-            alignment=1 << writer,
-        )
-    wire.send("done")
-
-
-def whole(path: Path, way: bool, writers: int, appending: bool) -> list[tuple[Array, int]]:
-    """Check that a file is that of one writer, or with appending, that of each is there in pairs; return its arrays."""
-    ctx = load(Context(), path, mmap=way)[0]
-    found = {node.id: array for node, array in ctx.items()}
-    seen = []
-    for writer in range(1, writers + 1):
-        pair = [found.pop(node.id, None) for node in own(writer)]
-        if pair[0] is None or pair[1] is None:
-            assert pair == [None, None]
-            continue
-        value = int(pair[0][0])
-        assert value // 1000 == writer
-        for array, node in zip(pair, own(writer), strict=True):
-            assert array is not None
-            assert array.shape == node.dims
-            assert array.min() == array.max() == value
-            seen.append((array, value))
-    assert found.keys() <= {0}
-    assert (len(found) == 1) == appending
-    assert len(seen) == 2 or appending
-    return seen
-
-
-def read_often(path: Path, writers: int, appending: bool, wire: Wire) -> None:
-    """Read the file until told to stop; look again at what was read before, which must not have changed."""
-    wire.send("ready")
-    reads = 0
-    old: list[tuple[Array, int]] = []
-    while not wire.poll():
-        new = whole(path, reads % 3 != 2, writers, appending)
-        for array, value in old:
-            assert array.min() == array.max() == value
-        assert validate(path).canonical
-        reads, old = reads + 1, new
-    wire.send(reads)
-
-
-@pytest.mark.parametrize("appending", [False, True])
-def test_writers_and_readers_at_once(tmp_path: Path, appending: bool) -> None:
-    """Every read sees the whole of what one writer wrote. Of those that append at once, the last one wins, whole."""
-    path, writers, times = tmp_path / "run.ckpt", 4, 12
-    if appending:
-        save(Context({BIG: filled(BIG, 1)}), [BIG], path)
-    else:
-        save(Context({node: filled(node, 1000) for node in own(1)}), own(1), path)
-    with ExitStack() as stack:
-        arguments = [(path, writer, times, appending) for writer in range(1, writers + 1)]
-        started = [stack.enter_context(child(write_often, *each)) for each in arguments]
-        readers = [stack.enter_context(child(read_often, path, writers, appending)) for _ in range(2)]
-        for _, wire in started + readers:
-            assert told(wire) == "ready"
-        for _, wire in started:
-            wire.send("go")
-        for process, wire in started:
-            assert told(wire) == "done"
-            process.join()
-            assert process.exitcode == 0
-        for process, wire in readers:
-            wire.send("stop")
-            assert told(wire) >= 0
-            process.join()
-            assert process.exitcode == 0
-    assert os.listdir(tmp_path) == [path.name]
-    assert whole(path, True, writers, appending)
-    for array in list(load(Context(), path)[0].values())[-2:]:  # published last, so the last of its writer
-        assert array[0] % 1000 == times - 1
-    assert validate(path).canonical
-
-
 # ------------------------------------------------------------------------------------------------------------ failing
-
-
-def test_calls_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the system refuses, and whenever: the old file stays, or none, and nothing else."""
-    ctx = Context({BIG: filled(BIG, 1), LAST: filled(LAST, 2), MORE: filled(MORE, 3)})
-    path, fresh = tmp_path / "run.ckpt", tmp_path / "new.ckpt"
-    save(Context({SMALL: np.uint32(7)}), [SMALL], path)  # type: ignore[dict-item]
-    before = path.read_bytes()
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    for call in ("pwrite", "ftruncate", "fsync", "replace", "fchmod"):
-        for error in (full, OSError(errno.EIO, os.strerror(errno.EIO)), KeyboardInterrupt(), MemoryError()):
-            for which in (0, 1, 2):
-                if which and call != "pwrite":
-                    continue
-                real = getattr(os, call)
-                count = iter(range(100))
-
-                def fail(*arguments: Any, error: Any = error, which: int = which, **more: Any) -> Any:
-                    if next(count) >= which:  # noqa: B023
-                        raise error
-                    return real(*arguments, **more)  # noqa: B023
-
-                for appending in (False, True):
-                    for destination in (path, fresh):
-                        if call == "fchmod" and destination == fresh:
-                            continue  # there are no permission bits to keep
-                        count = iter(range(100))
-                        with monkeypatch.context() as patched:
-                            patched.setattr(os, call, fail)
-                            with pytest.raises(type(error)) as caught:
-                                save(ctx, [BIG, LAST, MORE], destination, appending=appending, alignment=64)
-                        assert caught.value is error
-                        assert os.listdir(tmp_path) == [path.name], (call, which, appending)
-                        assert path.read_bytes() == before
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "open", lambda *arguments, **more: (_ for _ in ()).throw(full))
-        with pytest.raises(OSError, match="No space left"):
-            save(ctx, [BIG], path)
-    assert os.listdir(tmp_path) == [path.name]
-    save(ctx, [BIG], path, appending=True)
-    assert content(path) == {SMALL.id: 7, BIG.id: 1}
 
 
 def no_room(path: Path, alignment: int, appending: bool, wire: Wire) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import struct
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 from ckptspec import CheckpointError, FormatError, Report, decode, encode, loads, neutral, oam, validate
 from ckptspec.arrays import byte_blocks
 from ckptspec.conformance import strategies
-from ckptspec.conformance.cases.assemble import Image, T, assemble, config, progress, tensors
+from ckptspec.conformance.cases.assemble import T, assemble, config, progress, tensors
 from ckptspec.conformance.catalogue import Case, load_suite
-from ckptspec.conformance.strategies_oam import image_of
+from ckptspec.conformance.strategies_oam import covered_bytes, edited_oam_files, image_of
 from ckptspec.examination import Examination
 from ckptspec.oam import _tensors
 from ckptspec.oam._examine import examine
@@ -84,21 +83,13 @@ def _refused(data: bytes) -> FormatError | None:
     return None
 
 
-def _covered(data: bytes) -> list[int]:
-    """Return the offsets of all bytes that some checksum covers: header, table, payloads."""
-    count = struct.unpack_from("<I", data, 8)[0]
-    ranges = [(0, 64 + 64 * count)]
-    ranges += [struct.unpack_from("<QQ", data, 64 + 64 * entry + 12) for entry in range(count)]
-    return [at for offset, size in ranges for at in range(offset, offset + size)]
-
-
 MODERN = [case for case in VALID if case.versions and case.versions[0] >= 2]
 
 
 @pytest.mark.parametrize("case_id", ["oam/golden_minimal", "oam/golden_all_sections", "oam/v2_all_sections"])
 def test_every_byte_flip_outside_padding_is_refused(case_id: str) -> None:
     data = bytearray(load_suite().case(case_id).read())
-    for at in _covered(bytes(data)):
+    for at in covered_bytes(bytes(data)):
         for mask in (0x01, 0x80, 0xFF):
             data[at] ^= mask
             assert _refused(bytes(data)) is not None, f"byte {at} ^ {mask:#x}"
@@ -109,7 +100,7 @@ def test_every_byte_flip_outside_padding_is_refused(case_id: str) -> None:
 @given(st.sampled_from(MODERN), st.data())
 def test_any_byte_flip_outside_padding_is_refused(case: Case, data: st.DataObject) -> None:
     raw = bytearray(case.read())
-    places = _covered(bytes(raw))
+    places = covered_bytes(bytes(raw))
     raw[places[data.draw(st.integers(0, len(places) - 1))]] ^= data.draw(st.integers(1, 255))
     error = _refused(bytes(raw))
     assert error is not None
@@ -142,30 +133,9 @@ def test_arbitrary_bytes(data: bytes) -> None:
     validate(data, format="oam")
 
 
-@st.composite
-def _edited(draw: Any) -> tuple[bytes, bool]:
-    """A valid file with arbitrary edits, its checksums made right again as far as the table still makes sense."""
-    case = draw(st.sampled_from(VALID))
-    raw = bytearray(case.read())
-    count = struct.unpack_from("<I", raw, 8)[0]
-    places = [at for at in _covered(bytes(raw)) if not 24 <= at < 32]
-    interesting = st.sampled_from([0, 1, 0x7F, 0x80, 0xFF])
-    for _ in range(draw(st.integers(1, 6))):
-        at = places[draw(st.integers(0, len(places) - 1))]
-        if draw(st.booleans()):
-            raw[at] = draw(interesting | st.integers(0, 255))
-        else:  # a whole integer of 8 bytes
-            value = draw(st.sampled_from([0, 1, 1 << 31, 1 << 32, 1 << 53, 1 << 62, 1 << 63, (1 << 64) - 1]))
-            raw[at : at + 8] = struct.pack("<Q", value)[: len(raw) - at]
-    image = Image(raw, [("config", 0, 0)] * count, struct.unpack_from("<I", raw, 4)[0])
-    image.seal()
-    return bytes(image.data), True
-
-
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(_edited())
-def test_arbitrary_edits_with_good_checksums(edited: tuple[bytes, bool]) -> None:
-    data, _ = edited
+@given(edited_oam_files())
+def test_arbitrary_edits_with_good_checksums(data: bytes) -> None:
     report = validate(data, format="oam")
     error = _refused(data)
     assert (error is None) == report.ok
@@ -188,9 +158,8 @@ def test_arbitrary_edits_with_good_checksums(edited: tuple[bytes, bool]) -> None
 
 
 @SLOW
-@given(_edited())
-def test_regions_cover_a_good_file_exactly(edited: tuple[bytes, bool]) -> None:
-    data, _ = edited
+@given(edited_oam_files())
+def test_regions_cover_a_good_file_exactly(data: bytes) -> None:
     if not validate(data, format="oam").ok:
         return
     at = 0
@@ -242,7 +211,7 @@ def test_the_look_through_misses_no_row(section: bytes, version: int) -> None:
 
 
 def test_header_is_the_schemas() -> None:
-    assert _covered(load_suite().case("oam/golden_minimal").read())[: record_size(OamHeader)] == list(range(64))
+    assert covered_bytes(load_suite().case("oam/golden_minimal").read())[: record_size(OamHeader)] == list(range(64))
 
 
 # ---------------------------------------------------------------------------------------------------- hostile documents

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -431,39 +429,6 @@ def test_an_edit_of_a_file_of_another_writer(tmp_path: Path) -> None:
         assert validate(path).ok
         assert decode(path.read_bytes()) == decode(data) | {"metadata": {"k": "other"}}
         assert path.read_bytes()[-4:] == data[-4:]
-
-
-def _edit_forever(path: str, reserve: int) -> None:
-    for at in range(1_000_000):
-        edit_metadata(path, {"step": f"{at:07}", "note": "x" * (at % 7 * 30)}, reserve=reserve)
-
-
-@pytest.mark.parametrize("reserve", [0, 1000])
-def test_an_editor_that_is_killed_leaves_the_old_file_or_the_new_one(reserve: int, path: Path) -> None:
-    context: Any = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    random, steps = np.random.default_rng(reserve), set()
-    edit_metadata(path, {"step": "0000000", "note": ""}, reserve=reserve)
-    for _ in range(8):
-        process = context.Process(target=_edit_forever, args=(str(path), reserve), daemon=True)
-        process.start()
-        old = path.read_bytes()
-        until = time.monotonic() + 10
-        while path.read_bytes() == old and time.monotonic() < until:  # it is at work now
-            time.sleep(0.001)
-        time.sleep(random.uniform(0, 0.02))
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        loaded = safetensors.load(path)
-        assert loaded.metadata is not None
-        assert set(loaded.metadata) == {"a", "k", "step", "note"}
-        assert loaded.metadata["note"] == "x" * (int(loaded.metadata["step"]) % 7 * 30)
-        steps.add(loaded.metadata["step"])
-        for name, array in small().items():
-            assert same(loaded[name], array)
-    assert len(steps) > 1
-    edit_metadata(path, {"end": "x" * 2000})
-    assert os.listdir(path.parent) == [path.name]
 
 
 # ------------------------------------------------------------------------------------------------- arrays of others

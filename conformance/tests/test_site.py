@@ -354,7 +354,7 @@ def test_every_verb_is_explained(site: Path) -> None:
     text = text_of(site / "command-line.html")
     told = plain(text)
     for verb, (summary, parser) in module.verbs_of().items():
-        assert f"ckptspec-{verb}" in page(site / "command-line.html").ids
+        assert f"ckptspec-{verb}".replace(" ", "-") in page(site / "command-line.html").ids
         assert summary in told
         for action in parser._actions:
             for option in action.option_strings:

@@ -1,12 +1,20 @@
-"""The blocks of pages that are about pictures, versions, documents and the protocol; see ``docs/generate.py``."""
+"""The blocks about pictures, versions, documents, threats and the protocol; see ``docs/generate.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
+from ckptspec.audit.tables import TABLES
+from ckptspec.audit.verdicts import VERDICTS
+from ckptspec.audit.views import CHANGES
+
 from .clauses import clauses, history
+from .differential_tables import differential_declared, differential_pairs, differential_readings
 from .document_tables import document_formats, document_keys, document_types
+from .fault_tables import faults
+from .fuzz_tables import fuzz, fuzz_kinds, fuzz_limits, fuzz_targets
+from .markdown import code, table
 from .mutation_tables import (
     mutation_equivalents,
     mutation_finer,
@@ -18,6 +26,7 @@ from .mutation_tables import (
 )
 from .pictures import pictures
 from .protocol_tables import last_words, levels, outcomes, protocol, smoke_cases, statuses, verdicts
+from .threats import BLOCKS as THREATS
 
 __all__ = ["BLOCKS", "picture"]
 
@@ -28,13 +37,44 @@ def picture(slug: str) -> str:
     return f"![{made.title}](pictures/{slug}.svg)"
 
 
+def audit_tables() -> str:
+    """Return the tables of a database of audit results."""
+    parts = []
+    for item in TABLES:
+        keys = "".join(f" {code(key)}." for key in item.keys)
+        rows = [[code(name), code(kind), doc] for name, kind, doc in item.columns]
+        parts += [f"**{item.name}** {item.doc}{keys}", "", table(("column", "type", "meaning"), rows), ""]
+    return "\n".join(parts).rstrip()
+
+
+def audit_verdicts() -> str:
+    """Return the verdicts of an audit."""
+    return table(("verdict", "meaning"), [[code(name), doc] for name, doc in VERDICTS.items()])
+
+
+def audit_changes() -> str:
+    """Return what may have become of a file between two audits."""
+    return table(("change", "meaning"), [[code(name), doc] for name, doc in CHANGES.items()])
+
+
 BLOCKS: Final[dict[str, Callable[..., str]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
+        audit_changes,
+        audit_tables,
+        audit_verdicts,
         clauses,
+        differential_declared,
+        differential_pairs,
+        differential_readings,
         document_formats,
         document_keys,
         document_types,
+        fuzz,
+        fuzz_kinds,
+        fuzz_limits,
+        fuzz_targets,
+        faults,
         history,
         last_words,
         levels,
@@ -52,4 +92,4 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
         statuses,
         verdicts,
     )
-}
+} | THREATS

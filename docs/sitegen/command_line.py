@@ -43,6 +43,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "digest": ("digest model.oam",),
     "vectors": ("vectors list --rule OAM-SEC-OVERLAP", "vectors export vectors --format safetensors"),
     "conform": ("conform --filter 'oam/golden_dtype_*'",),
+    "audit": ("audit --quiet .", "audit --baseline last ."),
+    "audit report": ("audit report --only refused",),
     "export": ("export json formats.json", "export c --format safetensors"),
     "matrix": ("conform --filter oam/golden_dtype_f32 --name one --json one.json", "matrix one.json"),
 }
@@ -166,7 +168,9 @@ def _shown(verb: str) -> Iterator[str]:
 def command_line() -> str:
     """Return the page."""
     parser = cli.build_parser()
-    rows = [[f"[{verb}](#ckptspec-{verb})", literal(summary)] for verb, (summary, _) in verbs_of().items()]
+    rows = [
+        [f"[{verb}](#ckptspec-{verb.replace(' ', '-')})", literal(summary)] for verb, (summary, _) in verbs_of().items()
+    ]
     parts = [
         "# The command line",
         "",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DOCS", "ROOT", "SOURCE", "links_of", "page_of", "rewritten"]
+__all__ = ["DOCS", "PUBLISHED", "ROOT", "SOURCE", "links_of", "page_of", "rewritten"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"
@@ -21,7 +21,7 @@ SOURCE: Final = "source"  # folder of the pages that show files
 _FENCE: Final = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"(?<=\]\()(?P<target>[^()\s#]+)(?P<anchor>#[^()\s]*)?(?=\))")
 _ELSEWHERE: Final = re.compile(r"[a-z]+:|/")
-_PUBLISHED: Final = {"CHANGELOG.md": "changelog.md"}  # pages that do not lie in docs/
+PUBLISHED: Final = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}  # pages that do not lie in docs/
 # What a page may show as it is; other files, such as pictures, are left to mkdocs.
 LANGUAGES: Final = {
     ".c": "c",
@@ -56,8 +56,8 @@ def page_of(path: str, start_is_readme: bool) -> str | None:
     """
     if path == "README.md":
         return "index.md" if start_is_readme else "overview.md"
-    if path in _PUBLISHED:
-        return _PUBLISHED[path]
+    if path in PUBLISHED:
+        return PUBLISHED[path]
     file = ROOT / path
     if file.is_dir():
         if path.startswith("docs"):

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from sitegen.case_pages import case_pages
 from sitegen.command_line import command_line
 from sitegen.downloads import export_files
-from sitegen.links import DOCS, ROOT, page_of, rewritten
+from sitegen.links import DOCS, PUBLISHED, ROOT, page_of, rewritten
 from sitegen.python_pages import python_pages
 from sitegen.rule_pages import INDEX, rules_index
 from sitegen.sources import source_pages
@@ -23,7 +23,7 @@ from sitegen.svg import style_sheet
 def generated() -> Iterator[tuple[str, str | bytes]]:
     """Yield path and content of every page and file."""
     start_is_readme = not (DOCS / "index.md").is_file()
-    for name in ("README.md", "CHANGELOG.md"):
+    for name in ("README.md", *PUBLISHED):
         page = page_of(name, start_is_readme)
         assert page is not None
         yield page, rewritten((ROOT / name).read_text("utf-8"), page, name, start_is_readme)

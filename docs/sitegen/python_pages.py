@@ -38,6 +38,11 @@ GROUPS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "ckptspec.contents",
         ),
     ),
+    "audits": (
+        "Many files",
+        "Audits: files examined in parallel, with results that are kept.",
+        ("ckptspec.audit",),
+    ),
     "findings": (
         "Findings and errors",
         "What is wrong with a file, and what is raised.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from .links import DOCS, LANGUAGES, ROOT, SOURCE, links_of, page_of
+from .links import DOCS, LANGUAGES, PUBLISHED, ROOT, SOURCE, links_of, page_of
 from .markdown import code, literal, table
 
 __all__ = ["source_pages"]
@@ -18,7 +18,7 @@ _MOST: Final = 60_000  # bytes of a file that a page shows; larger ones can be d
 def _linked(start_is_readme: bool) -> set[str]:
     """Return the paths of the repository to which its pages link, and which are shown as source."""
     found = set()
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]:
+    for page in [ROOT / "README.md", *(ROOT / name for name in PUBLISHED), *DOCS.rglob("*.md")]:
         for target in links_of(page.read_text("utf-8")):
             file = (page.parent / target).resolve()
             if file.exists() and file.is_relative_to(ROOT):

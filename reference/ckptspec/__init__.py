@@ -77,15 +77,16 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
+def load(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True) -> Any:
     """Read a checkpoint of any known format; the format is told from the content.
 
     An ``.oam`` file gives an ``oam.Model``, an OCANNL file an ``ocannl.Checkpoint``, a
     safetensors file a ``safetensors.TensorFile``. Arrays are read-only views of the
     file; ``copy()`` gives writable ones. ``verify=False`` compares no checksum.
+    ``mmap=False`` reads the whole file now instead of mapping it.
     Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
     """
-    with open_source(_path(path)) as source:
+    with open_source(_path(path), mmap=mmap) as source:
         return module_of(format_of(source)).read(source, verify=verify)
 
 
@@ -109,14 +110,14 @@ def dumps(model: Model | Checkpoint | TensorFile, *, version: int | None = None)
     return module_for(model).to_bytes(model, version)
 
 
-def validate(where: str | os.PathLike[str] | Buffer, *, format: str | None = None) -> Report:
+def validate(where: str | os.PathLike[str] | Buffer, *, format: str | None = None, payloads: bool = True) -> Report:
     """Report everything that is wrong with a file, or with bytes; text is a path.
 
-    The format is told from the content, unless given. Bad bytes never raise; a file that the system will not read
-    raises OSError.
+    The format is told from the content, unless given. ``payloads=False`` looks at the structure only: no payload is
+    read and no checksum of one compared. Bad bytes never raise; a file that the system will not read raises OSError.
     """
     with open_source(where) as source:
-        return report_on(source, format)
+        return report_on(source, format, payloads=payloads)
 
 
 def decode(where: str | os.PathLike[str] | Buffer) -> dict[str, Any]:

@@ -81,14 +81,14 @@ def _values(bits: Array, name: str) -> Array:
     Of binary16, what is not finite becomes numbers from 2^16 on: its exponent is as good as any other.
     """
     if name == "f64":
-        return bits.view(np.float64)
+        return bits.view("<f8")
     if name == "f32":
-        return bits.view(np.float32)
+        return bits.view("<f4")
     if name == "bf16":
         wide = bits.astype(np.uint32)
         wide <<= 16
         return wide.view(np.float32)
-    wide = bits.view(np.int16).astype(np.int32)  # the sign in all upper bits
+    wide = bits.view("<i2").astype(np.int32)  # the sign in all upper bits
     shifted = wide << 13
     shifted &= 0x0FFFE000
     wide &= -0x80000000
@@ -139,7 +139,7 @@ def _exact(x: Array, y: Array, places: Array) -> tuple[Array, Array]:
 def _steps(one: Array, other: Array) -> int:
     """Return how many values elements are apart at most; none is a NaN."""
     signed = np.dtype(f"i{one.dtype.itemsize}")
-    p, q = one.view(signed), other.view(signed)
+    p, q = (part.view(signed.newbyteorder("<")) for part in (one, other))
     apart = p - q  # cannot wrap where the signs are the same
     signs = p ^ q
     crossing = signs < 0

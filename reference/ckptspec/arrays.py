@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._mapped import steady_blocks
 from .errors import ArgumentError
 
 __all__ = ["as_array", "byte_blocks", "torch_pairs"]
@@ -69,11 +70,12 @@ def _from_torch(value: Any) -> Array:
 def byte_blocks(array: Array) -> Iterator[memoryview]:
     """Yield the elements in row-major order as little-endian bytes.
 
-    A contiguous array of that byte order is one view of itself; any other is copied a few megabytes at a time.
+    A contiguous array of that byte order is one view of itself; any other is copied a few megabytes at a time. One that
+    is a view of a file which is still open is read from it.
     """
     little = array.dtype.newbyteorder("<")
     if array.flags.c_contiguous and array.dtype == little:
-        yield _bytes(array)
+        yield from steady_blocks(_bytes(array))
     elif array.nbytes <= _BLOCK or not array.ndim:
         yield _bytes(array.astype(little, order="C"))
     else:

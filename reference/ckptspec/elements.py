@@ -386,10 +386,9 @@ def _ulps(one: Array, other: Array, scalar: ScalarType) -> Array | None:
 def _ordered(bits: Array) -> Array:
     """Return the bits of floats as integers in the order of the values, both zeros as 0."""
     width = bits.dtype.itemsize
-    signed = bits.view(f"<i{width}")
-    sign = signed >> (8 * width - 1)
-    made: Array = sign.view(f"<u{width}") >> 1
+    sign = bits.view(f"<i{width}") >> (8 * width - 1)  # what numpy computes has the processor's byte order
+    made: Array = sign.view(f"u{width}") >> 1
     made ^= bits
-    signed = made.view(f"<i{width}")
+    signed = made.view(f"i{width}")
     signed -= sign
     return signed

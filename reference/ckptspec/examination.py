@@ -25,12 +25,18 @@ class Stop(Exception):  # noqa: N818  # not an error: the examination cannot or 
 
 
 class Examination:
-    """One pass over one source. ``report`` is None when reading."""
+    """One pass over one source. ``report`` is None when reading.
 
-    def __init__(self, source: Source, report: Report | None = None, *, verify: bool = True) -> None:
+    Without ``verify``, no checksum is compared; without ``payloads``, only those that need no payload are.
+    """
+
+    def __init__(
+        self, source: Source, report: Report | None = None, *, verify: bool = True, payloads: bool = True
+    ) -> None:
         self.source = source
         self.report = report
         self.verify = verify
+        self.payloads = payloads
         self._counts: Counter[str] = Counter()
 
     @property
@@ -53,7 +59,11 @@ class Examination:
     def emit(
         self, rule: str, offset: int, length: int, path: str, found: object, expected: object, hint: str = ""
     ) -> None:
-        """Record a finding; when reading, raise it as FormatError if it obliges readers to refuse."""
+        """Record a finding; when reading, raise it as FormatError if it obliges readers to refuse.
+
+        ``offset`` and ``length`` may be what the file says of itself: what lies beyond its end is cut off here, so that
+        every finding lies within the file.
+        """
         from .errors import FormatError  # late: who reads a good file needs neither rules nor findings
         from .findings import Finding
         from .spec.rules import REJECT, RULES
@@ -65,10 +75,11 @@ class Examination:
             if self._counts[RULES[rule].kind] > MAX_FINDINGS:
                 self.report.truncated = True
                 return
+        offset = min(offset, self.source.size)
         finding = Finding(
             rule=rule,
             offset=offset,
-            length=length,
+            length=min(length, self.source.size - offset),
             path=path,
             found=str(found),
             expected=str(expected),

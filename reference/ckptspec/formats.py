@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from .regions import Region
 
 __all__ = [
+    "EXTENSIONS",
     "FORMATS",
     "FormatModule",
     "describe",
+    "extension_of",
+    "foreign",
     "format_of",
     "module_for",
     "module_of",
@@ -34,6 +37,8 @@ __all__ = [
 
 FORMATS: Final = {"oam": ".oam", "ocannl": "OCANNL checkpoint", "safetensors": "safetensors file"}
 """The formats, and what people call a file of each."""
+EXTENSIONS: Final = {".oam": "oam", ".ckpt": "ocannl", ".ocannl": "ocannl", ".safetensors": "safetensors"}
+"""The format that a file's name asks for, where there is nothing but a name."""
 _HEAD: Final = 4096  # bytes that recognition looks at
 
 
@@ -47,8 +52,8 @@ class FormatModule(Protocol):
     def holds(self, model: object) -> bool: ...
     def to_file(self, path: str | os.PathLike[str], model: Any, version: int | None = None) -> None: ...
     def to_bytes(self, model: Any, version: int | None = None) -> bytes: ...
-    def validate(self, source: Source) -> Report: ...
-    def inspect(self, source: Source) -> tuple[Report, dict[str, Any]]: ...
+    def validate(self, source: Source, *, payloads: bool = True, survivors: bool = True) -> Report: ...
+    def inspect(self, source: Source, *, payloads: bool = True) -> tuple[Report, dict[str, Any]]: ...
     def regions(self, source: Source) -> Iterator[Region]: ...
     def salvage(self, source: Source, intact_only: bool) -> tuple[Any, list[Survivor], Report]: ...
 
@@ -67,6 +72,11 @@ def module_for(model: object) -> FormatModule:
     if name not in FORMATS or not module_of(name).holds(model):
         raise ArgumentError(f"found {show(model)}, expected a Model or a Checkpoint", "model")
     return module_of(name)
+
+
+def extension_of(name: str) -> str | None:
+    """Return the format whose extension a name has, or None."""
+    return EXTENSIONS.get(os.path.splitext(name)[1].lower())
 
 
 def recognise(source: Source) -> str | None:
@@ -126,13 +136,16 @@ def format_of(source: Source) -> str:
     return known
 
 
-def report_on(source: Source, format: str | None = None) -> Report:
-    """Return the report on a source, whose format is told from its content unless given."""
+def report_on(source: Source, format: str | None = None, *, payloads: bool = True) -> Report:
+    """Return the report on a source, whose format is told from its content unless given.
+
+    Without ``payloads``, none is read: no checksum of one is compared, and neither gaps nor booleans are looked at.
+    """
     from .findings import Report
 
     known = recognise(source) if format is None else format
     if known is not None:
-        return module_of(known).validate(source)
+        return module_of(known).validate(source, payloads=payloads)
     return Report(source=source.name, size=source.size, findings=[unrecognised(source)])
 
 
@@ -157,14 +170,15 @@ _SIGNATURES: Final = (
     (b"\0MAO", "an .oam file whose magic has its bytes in the wrong order"),
 )
 
+_CONTAINERS: Final = (b"PK\x03\x04", b"\x80\x02", b"\x80\x04", b"\x80\x05", b"\x89HDF\r\n\x1a\n", b"GGUF", b"\x93NUMPY")
+
 
 def describe(head: bytes, size: int) -> str:
     """Say what a file that begins with ``head`` looks like, for somebody who took it for a checkpoint."""
     if not size:
         return "an empty file"
-    for magic, what in _SIGNATURES:
-        if head.startswith(magic):
-            return what
+    if signature := _signature(head):
+        return signature
     if not any(head):
         return f"{'only' if size <= len(head) else 'at first only'} zero bytes"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:15].lower()
@@ -177,6 +191,15 @@ def describe(head: bytes, size: int) -> str:
     if b"\0" not in head and _is_text(head):
         return "text"
     return f"unknown data that begins with {head[:8].hex(' ')}"
+
+
+def _signature(head: bytes) -> str:
+    return next((what for magic, what in _SIGNATURES if head.startswith(magic)), "")
+
+
+def foreign(head: bytes) -> str:
+    """Return what else than a checkpoint of ours begins so, of what keeps checkpoints or arrays; else ``""``."""
+    return _signature(head) if head.startswith(_CONTAINERS) else ""
 
 
 def _is_text(head: bytes) -> bool:

@@ -31,8 +31,8 @@ from .findings import Finding
 from .formats import reading_as
 from .safetensors import Tensor
 from .safetensors._anatomy import FRAME_SIZE
-from .source import BufferSource, FileSource, Source
-from .spec.dtypes import safetensors_dtype_of
+from .source import BufferSource, Source, open_file
+from .spec.dtypes import safetensors_dtype_of, same_type
 from .text import printable, show
 from .trees import (
     Array,
@@ -157,7 +157,7 @@ class Checkpoint:
         own) are left out, with SkippedTensorsWarning. Raises FormatError if the file is bad, EmptyNameError, which is a
         FormatError, if a tensor has no name; OSError if the system will not read it.
         """
-        with FileSource(path) as source, reading_as(source, "safetensors"):
+        with open_file(path) as source, reading_as(source, "safetensors"):
             return cls(_content(source))
 
     @classmethod
@@ -218,7 +218,7 @@ class Checkpoint:
                 problems.append(f"{quoted(name)}: missing from the checkpoint")
             elif array.shape != shape:
                 problems.append(f"{quoted(name)}: shape {extents(array.shape)}, expected {extents(shape)}")
-            elif not _same(array.dtype, dtype) and not (cast and safetensors_dtype_of(dtype) is not None):
+            elif not same_type(array.dtype, dtype) and not (cast and safetensors_dtype_of(dtype) is not None):
                 hint = "" if cast or safetensors_dtype_of(dtype) is None else "; cast=True converts"
                 problems.append(f"{quoted(name)}: dtype {array.dtype}, expected {dtype}{hint}")
             else:
@@ -235,7 +235,7 @@ class Checkpoint:
     def to_int(self, name: str) -> int:
         """Return the only element of an int32 tensor. Raises ArgumentError if it is absent, or something else."""
         array = self.get(name)
-        if array.size != 1 or not _same(array.dtype, np.dtype(np.int32)):
+        if array.size != 1 or not same_type(array.dtype, np.dtype(np.int32)):
             found = f"found dtype {array.dtype} and shape {extents(array.shape)}, expected one int32 element"
             raise ArgumentError(found, f"tensor {show(name)}")
         return int(array.reshape(())[()])
@@ -255,7 +255,7 @@ class Checkpoint:
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
     """Do what ``Checkpoint.load`` does."""
-    with FileSource(path) as source, reading_as(source, "safetensors"):
+    with open_file(path) as source, reading_as(source, "safetensors"):
         return Checkpoint(_content(source))
 
 
@@ -345,11 +345,6 @@ def _nameless(source: Source) -> EmptyNameError:
         rule="SAFETENSORS-TEN-NAMELESS", offset=place, length=2, path="tensor ''", found="''", expected="a name"
     )
     return EmptyNameError(finding, source.name)
-
-
-def _same(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    """Say whether two dtypes are the same but for the byte order."""
-    return one == other or one.newbyteorder("=") == other.newbyteorder("=")
 
 
 def _converted(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -25,7 +25,7 @@ from . import safetensors
 from .errors import ArgumentError
 from .formats import reading_as
 from .safetensors._anatomy import Anatomy, Entry
-from .source import BufferSource, FileSource, Source
+from .source import BufferSource, Source, open_file
 from .spec.dtypes import numpy_type
 from .text import printable, show
 from .trees import (
@@ -86,7 +86,7 @@ def load_into(path: str | os.PathLike[str], tree: Any) -> Any:
     will not read it; ArgumentError if the tree is no structure of arrays, or two leaves have one path. Whatever is
     raised, the tree is unchanged.
     """
-    with FileSource(path) as source, reading_as(source, "safetensors"):
+    with open_file(path) as source, reading_as(source, "safetensors"):
         return _load_into(source, tree)
 
 

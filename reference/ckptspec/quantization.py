@@ -15,7 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from ._mapped import steady_array
 from .errors import ArgumentError
+from .spec.dtypes import same_type
 from .spec.schema import OAM_BLOCK_ENCODINGS, OAM_QUANT_BLOCK
 from .text import show
 
@@ -33,7 +35,7 @@ class QuantizedTensor:
     """A quantized f32 tensor.
 
     ``payload`` has the shape (blocks, 16) and dtype uint8 for q4, (blocks, 32) and int8 for q8; ``scales`` has the
-    shape (blocks,) and dtype float32. ``shape`` is that of the tensor.
+    shape (blocks,) and dtype float32, of either byte order. ``shape`` is that of the tensor.
     """
 
     encoding: str
@@ -56,7 +58,7 @@ class QuantizedTensor:
         ):
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"found {show(array)}, expected an array", name)
-            if array.shape != shape or array.dtype != dtype:
+            if array.shape != shape or not same_type(array.dtype, dtype):
                 found = f"{array.dtype} of shape {array.shape}"
                 raise ArgumentError(f"found {found}, expected {dtype} of shape {shape}", name)
 
@@ -89,6 +91,7 @@ class QuantizedTensor:
 
 
 def _dequantize_blocks(encoding: str, payload: Array, scales: Array) -> Array:
+    payload, scales = steady_array(payload), steady_array(scales)
     if encoding == "q4":
         codes = np.empty((len(payload), OAM_QUANT_BLOCK), np.float32)
         codes[:, 0::2] = payload & 0x0F
@@ -121,7 +124,7 @@ def _blocks_of(flat: Array) -> Iterator[Array]:
     """Yield a flat float32 array as blocks of shape (n, 32), the last filled up with zeros."""
     step = _BLOCKS_AT_ONCE * OAM_QUANT_BLOCK
     for start in range(0, flat.size, step):
-        part = flat[start : start + step].astype(np.float32, copy=False)
+        part = steady_array(flat[start : start + step]).astype(np.float32, copy=False)
         missing = -part.size % OAM_QUANT_BLOCK
         if missing:
             part = np.concatenate([part, np.zeros(missing, np.float32)])
@@ -168,7 +171,7 @@ def quantize_array(array: Array, encoding: str) -> QuantizedTensor:
     """
     if encoding not in _LIMIT:
         raise ArgumentError(f"found {show(encoding)}, expected q4 or q8", "encoding")
-    if array.dtype != np.dtype(np.float32) or not array.size:
+    if not same_type(array.dtype, np.dtype(np.float32)) or not array.size:
         raise ArgumentError(f"found {array.dtype} of shape {array.shape}, expected float32 elements", "array")
     parts = [_quantize_blocks(encoding, blocks) for blocks in _blocks_of(_flat(array))]
     return QuantizedTensor(

@@ -2,31 +2,45 @@
 
 Headers, tables and verification use ``read``: positioned reads, so that a file that shrinks meanwhile gives an error
 and not a signal. Only the arrays that are handed out are views of a memory map (``view``), which keeps the file's
-content alive after the file was closed or replaced.
+content alive after the file was closed or replaced. What is written on from such views is read, too, as long as the
+source is open (``_mapped``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import mmap
 import os
 import stat
-import sys
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from . import _system as system
+from ._mapped import Map, put
 from .errors import ArgumentError
 from .progress import advance
 from .text import show
+from .urls import is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BufferSource", "FileSource", "PatchedSource", "Source", "open_source", "path_text"]
+__all__ = [
+    "BufferSource",
+    "FileSource",
+    "PatchedSource",
+    "Source",
+    "WithoutPayloads",
+    "open_file",
+    "open_source",
+    "path_text",
+]
 
 BLOCK: Final = 1 << 20  # bytes that are read at a time when a payload is streamed
+_TRIES: Final = 10  # to read what does not change meanwhile
 
 
 class Source(ABC):
@@ -35,10 +49,17 @@ class Source(ABC):
     name: str | None = None
     size: int
     in_memory: bool = False
+    is_open: bool = True
+    streams: int = 1  # reads that are worth having under way at a time
+    known_checksums: Mapping[tuple[int, int], int] = MappingProxyType({})  # by offset and size: found out elsewhere
 
     @abstractmethod
     def read(self, offset: int, size: int) -> bytes | memoryview:
         """Return exactly ``size`` bytes from ``offset`` on; OSError if the file no longer has them."""
+
+    def settled(self, offset: int, size: int) -> bytes:
+        """Return what ``read`` does, but not half of what somebody is just writing over it in place."""
+        return bytes(self.read(offset, size))
 
     @abstractmethod
     def view(self, offset: int, size: int) -> memoryview:
@@ -127,22 +148,33 @@ class FileSource(Source):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._fd = -1
         self.name = path_text(path)
-        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
-        self._fd = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         self._map: memoryview | None = None
         try:
-            status = os.fstat(self._fd)
+            # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+            self._fd = system.open_fd(self.name, os.O_RDONLY | os.O_NONBLOCK)
+            status = system.fstat(self._fd)
             if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.name)
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "Not a regular file", self.name)
-        except BaseException:
+                raise OSError(errno.EINVAL, "Not a regular file")
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                error.filename = self.name
             raise
         self.size = status.st_size
 
+    @property
+    def is_open(self) -> bool:  # type: ignore[override]
+        """Whether more can be read."""
+        return self._fd >= 0
+
     def read(self, offset: int, size: int) -> bytes:
-        data = os.pread(self._fd, size, offset)
+        try:
+            data = system.pread(self._fd, size, offset)
+        except OSError as error:
+            error.filename = self.name
+            raise
         if len(data) < size:  # short reads are allowed, and one call gives 2 GiB at most
             rest = bytearray(size - len(data))
             self.readinto(offset + len(data), memoryview(rest))
@@ -151,46 +183,51 @@ class FileSource(Source):
 
     def readinto(self, offset: int, buffer: memoryview) -> None:
         while buffer:
-            got = os.preadv(self._fd, [buffer], offset) if hasattr(os, "preadv") else self._copy(offset, buffer)
+            try:
+                got = system.preadv(self._fd, buffer, offset)
+            except OSError as error:
+                error.filename = self.name
+                raise
             if not got:
-                raise self._shrunk()
+                raise shrunk(self.name)
             buffer = buffer[got:]
             offset += got
 
-    def _copy(self, offset: int, buffer: memoryview) -> int:
-        data = os.pread(self._fd, buffer.nbytes, offset)
-        buffer[: len(data)] = data
-        return len(data)
+    def settled(self, offset: int, size: int) -> bytes:
+        data = self.read(offset, size)
+        for _ in range(_TRIES):
+            again = self.read(offset, size)
+            if again == data:
+                break
+            data = again
+        return data
 
     def view(self, offset: int, size: int) -> memoryview:
         if self._map is None:
-            self._map = memoryview(self._mapped(mmap.ACCESS_READ)) if self.size else memoryview(b"")
+            self._map = self._mapped(private=False) if self.size else memoryview(b"")
         return self._map[offset : offset + size]
 
-    def _mapped(self, access: int) -> mmap.mmap:
-        try:
-            return mmap.mmap(self._fd, self.size, access=access)
-        except ValueError:  # mmap's own check that the file is that long
-            raise self._shrunk() from None
-
     def private(self) -> memoryview:
-        if not self.size:
-            return memoryview(bytearray())
-        if not hasattr(mmap, "MAP_PRIVATE"):
-            return memoryview(self._mapped(mmap.ACCESS_COPY))
-        try:  # not counted against memory: the file may be larger than that
-            flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-            return memoryview(mmap.mmap(self._fd, self.size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE))
-        except ValueError:
-            raise self._shrunk() from None
+        return self._mapped(private=True) if self.size else memoryview(bytearray())
+
+    def _mapped(self, *, private: bool) -> memoryview:
+        try:
+            made = system.mapped(Map, self._fd, self.size, private=private)
+        except ValueError:  # mmap's own check that the file is that long
+            raise shrunk(self.name) from None
+        except OSError as error:
+            error.filename = self.name
+            raise
+        assert isinstance(made, Map)
+        if not private:  # what is private may have changed since
+            made.source = weakref.ref(self)
+        return memoryview(made)
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _shrunk(self) -> OSError:
-        return OSError(errno.EIO, "The file became shorter while it was read", self.name)
+            fd, self._fd = self._fd, -1
+            with contextlib.suppress(OSError):  # nothing was written
+                system.close(fd)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
@@ -207,9 +244,15 @@ class PatchedSource(Source):
         self.name = source.name
         self.size = source.size
         self.in_memory = source.in_memory
+        self.streams = source.streams
         self._source = source
         self._patches = dict(patches)
         self._content: memoryview | None = None
+
+    @property
+    def is_open(self) -> bool:  # type: ignore[override]
+        """Whether more can be read."""
+        return self._source.is_open
 
     def read(self, offset: int, size: int) -> bytes | memoryview:
         data = self._source.read(offset, size)
@@ -224,10 +267,49 @@ class PatchedSource(Source):
     def view(self, offset: int, size: int) -> memoryview:
         if self._content is None:
             content = self._source.private()
-            for at, value in self._patches.items():
-                content[at] = value
+            if not isinstance(content.obj, Map):
+                for at, value in self._patches.items():
+                    content[at] = value
+            else:
+                try:
+                    put(content, self._patches)
+                except OSError:
+                    raise shrunk(self.name) from None
+                reader = PatchedSource(self._source, self._patches)  # not itself, which would be a circle
+                content.obj.source = lambda: reader
             self._content = content.toreadonly()
         return self._content[offset : offset + size]
+
+
+class WithoutPayloads(Source):
+    """Another source that is read as it is, but whose views are zeros that take no memory: who only asks what could be
+    read, and does not look at it, need not map it."""
+
+    def __init__(self, source: Source) -> None:
+        self.name = source.name
+        self.size = source.size
+        self.in_memory = source.in_memory
+        self.streams = source.streams
+        self._source = source
+        self._zeros: memoryview | None = None
+
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        return self._source.read(offset, size)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        if self._zeros is None:
+            self._zeros = system.zeros(self.size)
+        return self._zeros[offset : offset + size]
+
+
+def shrunk(name: str | None) -> OSError:
+    """Return the error about a file that lacks bytes which it had when it was opened."""
+    return OSError(errno.EIO, "The file became shorter while it was read", name)
+
+
+def changed(name: str | None) -> OSError:
+    """Return the error about a file of which two reads contradict each other."""
+    return OSError(errno.EIO, "The file changed while it was read", name)
 
 
 def path_text(path: Any) -> str:
@@ -244,8 +326,26 @@ def path_text(path: Any) -> str:
     return name
 
 
-def open_source(where: str | os.PathLike[str] | Buffer) -> Source:
-    """Open a path, or wrap bytes; OSError if the path is no readable regular file."""
-    if isinstance(where, (str, os.PathLike)):
-        return FileSource(where)
-    return BufferSource(where)
+def open_source(where: str | os.PathLike[str] | Buffer, *, mmap: bool = True) -> Source:
+    """Open what ``open_file`` opens, or wrap bytes."""
+    return open_file(where, mmap=mmap) if isinstance(where, (str, os.PathLike)) else BufferSource(where)
+
+
+def open_file(path: str | os.PathLike[str], *, mmap: bool = True) -> Source:
+    """Open a path, or an address that fsspec knows; OSError if there is no regular file that can be read.
+
+    Without ``mmap`` a file is read whole now, and what is handed out are views of that memory.
+    """
+    source: Source
+    if is_url(path):
+        from .remote import open_url  # late: most files are here
+
+        source = open_url(os.fspath(path))
+    else:
+        source = FileSource(path)
+    if mmap:
+        return source
+    with source:
+        content = memoryview(bytearray(source.size))
+        source.readinto(0, content)
+    return BufferSource(content, source.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
@@ -31,29 +32,39 @@ def read_ahead(source: Source, offset: int, size: int, piece: int = PIECE) -> It
 
     What is yielded is valid until the next is asked for.
     """
-    if size < _LARGE or source.in_memory:
+    streams = source.streams
+    if not size:
+        return
+    if source.in_memory or (streams == 1 and size < _LARGE):
         yield from source.blocks(offset, size, piece)
         return
     from concurrent.futures import ThreadPoolExecutor  # late: most payloads are small
 
-    buffers = (memoryview(bytearray(piece)), memoryview(bytearray(piece)))
+    if streams > 1:  # which take as much memory again on their way
+        piece //= 2
+    pieces = -(-size // piece)
+    streams = min(streams, pieces)
+    buffers = [memoryview(bytearray(min(piece, size))) for _ in range(streams + 1)]
     end = offset + size
 
     def fetch(number: int) -> memoryview:
         start = offset + number * piece
-        part = buffers[number % 2][: end - start]
+        part = buffers[number % len(buffers)][: end - start]
         source.readinto(start, part)
         return part
 
-    pieces = -(-size // piece)
-    with ThreadPoolExecutor(1, "ckptspec-read") as pool:
-        following: Future[memoryview] | None = pool.submit(fetch, 0)
-        for number in range(pieces):
-            assert following is not None
-            part = following.result()
-            following = pool.submit(fetch, number + 1) if number + 1 < pieces else None
-            yield part
-            advance(part.nbytes)
+    with ThreadPoolExecutor(streams, "ckptspec-read") as pool:
+        following = deque(pool.submit(fetch, number) for number in range(streams))
+        try:
+            for number in range(streams, pieces + streams):
+                part = following.popleft().result()
+                if number < pieces:  # into the buffer that nobody holds
+                    following.append(pool.submit(fetch, number))
+                yield part
+                advance(part.nbytes)
+        finally:  # whoever asked may have had enough
+            for future in following:
+                future.cancel()
 
 
 def checksum_of(source: Source, offset: int, size: int) -> int:
@@ -83,8 +94,14 @@ def checksums_of(source: Source, ranges: Sequence[tuple[int, int]]) -> Iterator[
     """Yield the FNV-1a-64 of each range (offset, size), in order.
 
     Where two are large and of a similar size, both are hashed at the same time, on a thread each: that takes less time
-    than two threads that work on one after the other, since of these one has to wait for the other now and then.
+    than two threads that work on one after the other, since of these one has to wait for the other now and then. What
+    the source knows already is not hashed again.
     """
+    if source.known_checksums:
+        for place in ranges:
+            known = source.known_checksums.get(place)
+            yield checksum_of(source, *place) if known is None else known
+        return
     largest = sorted(range(len(ranges)), key=lambda at: ranges[at][1], reverse=True)[:2]
     sizes = [ranges[at][1] for at in largest]
     if len(largest) < 2 or sizes[1] < max(_LARGE, sizes[0] // 3) or processors() < 2:

@@ -7,6 +7,7 @@ the range of a field are left to a validator.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from construct import Struct
@@ -14,6 +15,7 @@ from construct import Struct
 from ..declarations import Content, Frame, Part, Place
 from ..dtypes import OAM_DTYPES
 from ..layout import Field, fields, record_size
+from ..rules import REJECT, rules_of
 from ..schema import (
     FRAMES,
     OAM_BLOCK_ENCODINGS,
@@ -27,17 +29,45 @@ from ..schema import (
 from .common import RECORD_DOCS, TITLES, contents, enums, fixed_start, item_size, key_lines, tail_start
 from .yaml import dump
 
-__all__ = ["kaitai"]
+__all__ = ["kaitai", "left_out"]
 
 Node = dict[str, Any]
+
+# What the description of .oam leaves to a validator, and the rules that say it. Some of their breaks a parser notices
+# all the same: a section that ends behind the file cannot be read.
+_LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
+    "checksums (FNV-1a-64 of payloads, and of header and table)": (
+        "OAM-HDR-CHECKSUM",
+        "OAM-HDR-XOR",
+        "OAM-SEC-CHECKSUM",
+    ),
+    "which sections there must be, and that there is one of each": ("OAM-SEC-MISSING", "OAM-SEC-DUP"),
+    "overlaps, order and padding": ("OAM-SEC-START", "OAM-SEC-OVERLAP", "OAM-TEN-OVERLAP"),
+    "the places of what has no bytes": ("OAM-SEC-RANGE", "OAM-TEN-RANGE"),
+    "bytes behind what a file and its sections hold": (
+        "OAM-HDR-TOTAL",
+        "OAM-CFG-SIZE",
+        "OAM-OPT-SIZE",
+        "OAM-PRG-SIZE",
+    ),
+    "the NUL at the end of a text": ("OAM-CFG-NUL", "OAM-TEN-NUL", "OAM-OPT-NUL", "OAM-PRG-NUL"),
+    "names of tensors, and kinds of optimizers": ("OAM-TEN-EMPTY", "OAM-TEN-DUP", "OAM-OPT-KIND"),
+    "the byte count that shape, dtype and encoding give": ("OAM-TEN-ELEMENTS", "OAM-TEN-SIZEOF", "OAM-TEN-BYTES"),
+    "what may be quantized, and how": (
+        "OAM-TEN-BLOCK",
+        "OAM-QNT-VERSION",
+        "OAM-QNT-STATE",
+        "OAM-QNT-DTYPE",
+        "OAM-QNT-BLOCK",
+        "OAM-QNT-EMPTY",
+    ),
+}
 
 _INTRODUCTION: Final = "\n\n".join(
     (
         "All numbers are little-endian, and all records are packed. The section table follows the file header; each "
         "of its entries points to a section. Payloads are read when they are asked for.",
-        "What is not expressed here: checksums (FNV-1a-64 of payloads, and of header and table), the rules on "
-        "overlaps, order and padding, and the byte count that shape, dtype and encoding give. Values beyond the range "
-        "of a field are refused.",
+        f"What is not expressed here: {'; '.join(_LEFT_OUT)}. Values beyond the range of a field are refused.",
         "A `dense` payload is bytes: elements of the tensor's dtype in row-major order. Quantized payloads are cut "
         "into `codes` and `scales`. An f32 has its `bits`, which are exact, and a `value`.",
         "In JavaScript, integers of 64 bits are Numbers: those above 2^53, such as checksums, are rounded; and a text "
@@ -56,6 +86,21 @@ _RESERVED: Final = ("type",)  # words of a language; such a field is called as i
 def kaitai(format: str) -> str:
     """Return the description of a format."""
     return dump(_oam() if format == "oam" else _frame(format, FRAMES[format]))
+
+
+def left_out(format: str) -> Mapping[str, tuple[str, ...]]:
+    """Return what a description does not express, in words, with the rules for which readers refuse such files.
+
+    A parser that is made from the description may accept a file that breaks these rules, and no others.
+    """
+    if format == "oam":
+        return _LEFT_OUT
+    frame = FRAMES[format]
+    seen = {rule.id for rule in rules_of(format) if "-FRM-" in rule.id}
+    if frame.utf8:
+        seen.add(f"{format.upper()}-TXT-UTF8")
+    rules = tuple(rule.id for rule in rules_of(format) if rule.kind == REJECT and rule.id not in seen)
+    return {f"what is in the header, and of what it says of the {frame.data}": rules}
 
 
 def _meta(format: str, extension: str) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 from typing import Final
 
@@ -16,7 +17,7 @@ __all__ = ["define"]
 STARTS: Final = {
     "string": b'"x"',
     "bom": b"\xef\xbb\xbf" + text(W),
-    "utf16_bom": text(W).decode().encode("utf-16"),
+    "utf16_bom": codecs.BOM_UTF16_LE + text(W).decode().encode("utf-16-le"),
     "utf16_big": text(W).decode().encode("utf-16-be"),
     "spaces": b" " * 8,
     "comment": b"//\n" + text(W),

@@ -133,6 +133,7 @@ let parse text start =
           add { at = pos; form = Atom atom } after
       | _ ->
           let after = bare_end pos in
+          if after = length && depth = 0 && found <> [] then fail pos "an atom that nothing ends";
           add { at = pos; form = Atom (String.sub text pos (after - pos)) } after
   in
   match items 0 start 0 [] start with

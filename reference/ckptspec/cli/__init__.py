@@ -7,18 +7,30 @@ verb runs, so that a small file is decoded in little more than the time that num
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from .. import __version__
 from ..errors import CheckpointError
 from ..text import printable
 
-__all__ = ["build_parser", "main"]
+__all__ = ["EXPORTS", "build_parser", "main"]
 
 _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or environment."
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that does not keep silent if its help cannot be printed."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (file or sys.stderr).write(message)
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
@@ -27,7 +39,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     The arguments of ``conform`` and ``matrix`` come from the runner, which takes a while to import: they are left out
     where another verb is given.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ckptspec", description="Read, write, check, explain and compare training checkpoints.", epilog=_EPILOG
     )
     parser.add_argument("--version", action="version", version=f"ckptspec {__version__}")
@@ -44,6 +56,7 @@ def build_parser(verb_given: str | None = None) -> argparse.ArgumentParser:
     _add_converting(verb)
     _add_comparing(verb)
     _add_exporting(verb)
+    _add_auditing(verb)
     _add_suite(verb, verb_given)
     return parser
 
@@ -56,6 +69,7 @@ def _add_looking(verb: Adder) -> None:
     made.add_argument("files", nargs="+", metavar="FILE", help="a file; - is standard input")
     made.add_argument("--strict", action="store_true", help="fail on canonical findings too")
     made.add_argument("--format", help="do not recognise the format, take this one")
+    made.add_argument("--structure-only", action="store_true", help="read no payloads and verify no checksum of one")
     made.add_argument("--quiet", "-q", action="store_true", help="only say which files are refused")
     made.add_argument("--json", action="store_true", help="print JSON")
 
@@ -63,6 +77,7 @@ def _add_looking(verb: Adder) -> None:
     made.add_argument("file", metavar="FILE", help="a file; - is standard input")
     made.add_argument("--hex", action="store_true", help="show the bytes, field by field")
     made.add_argument("--only", metavar="PATH", default="", help="with --hex: only fields whose path begins so")
+    made.add_argument("--structure-only", action="store_true", help="read no payloads and verify no checksum of one")
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--html", metavar="OUT", help="write an HTML page that needs no other file; - is standard output")
     made.add_argument("--no-values", action="store_true", help="with --html: no statistics, read no payloads")
@@ -106,6 +121,7 @@ def _add_rewriting(verb: Adder) -> None:
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
     made.add_argument("--delete", action="append", default=[], metavar="KEY", help="remove a key; may be repeated")
     made.add_argument("--clear", action="store_true", help="remove all other metadata first")
+    made.add_argument("--anew", action="store_true", help="write the file anew even if the change has room in place")
     made.add_argument("--reserve", type=int, default=0, metavar="BYTES", help="leave room in a header written anew")
     made.add_argument("--json", action="store_true", help="print JSON")
 
@@ -147,20 +163,35 @@ def _add_comparing(verb: Adder) -> None:
 def _add_exporting(verb: Adder) -> None:
     made = verb("export", "exporting:export", "Print the formats for other languages and tools.")
     # Parsers of their own: an optional name after an option is not found where another argument stands before it.
-    names = ", ".join(kind for kind, _, _ in _EXPORTS)
+    names = ", ".join(kind for kind, _, _ in EXPORTS)
     kinds = made.add_subparsers(title="for", dest="kind", metavar="KIND", required=True, help=names)
-    for kind, summary, default in _EXPORTS:
+    for kind, summary, default in EXPORTS:
         one = kinds.add_parser(kind, help=summary, description=summary, epilog=_EPILOG)
         one.add_argument("output", nargs="?", default="-", metavar="OUT", help="where to; - (the default) is stdout")
         one.add_argument("--format", help=f"oam, ocannl or safetensors; {default} unless told otherwise")
 
 
-_EXPORTS = (
+EXPORTS = (
     ("kaitai", "A Kaitai Struct description of a format.", "oam"),
     ("imhex", "A pattern for the hex editor ImHex.", "oam"),
     ("c", "A header for C and C++.", "all of them"),
     ("json", "The whole specification as JSON.", "all of them"),
 )
+
+
+def _add_auditing(verb: Adder) -> None:
+    from .auditing import add_arguments
+
+    add_arguments(
+        verb("audit", "auditing:audit", "Examine all files in folders, in parallel, and keep the results."),
+        verb("audit report", "auditing:report", "Report on what an audit has found."),
+    )
+
+
+def _words(argv: Sequence[str]) -> list[str]:
+    """Return the words of a command line, those of a verb of two words as one."""
+    words = list(argv)
+    return ["audit report", *words[2:]] if words[:2] == ["audit", "report"] else words
 
 
 def _add_suite(verb: Adder, verb_given: str | None) -> None:
@@ -202,14 +233,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to stop
+    status = _run(argv)
     try:
-        words = sys.argv[1:] if argv is None else list(argv)
-        args = build_parser(words[0] if words else "").parse_args(words)
+        sys.stdout.flush()
+    except OSError:  # which was told already; the interpreter would tell it once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    """Run a verb; return the exit status. All that it prints was written when that is 0."""
+    try:
+        words = _words(sys.argv[1:] if argv is None else argv)
+        try:
+            args = build_parser(words[0] if words else "").parse_args(words)
+        except SystemExit:  # help, or usage
+            sys.stdout.flush()
+            raise
         module, function = args.run.split(":")
         status: int = getattr(importlib.import_module(f".{module}", __package__), function)(args)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # as if the signal had ended the program
     except KeyboardInterrupt:
         print("ckptspec: interrupted", file=sys.stderr)
@@ -217,6 +261,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CheckpointError as error:
         print(f"ckptspec: {error}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print("ckptspec: there is not enough memory", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"ckptspec: {os_error(error)}", file=sys.stderr)
         return 2
@@ -225,6 +272,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def os_error(error: OSError) -> str:
     """Return an error of the system as one plain line."""
-    name = error.filename if isinstance(error.filename, str) else None
+    name = (error.filename or "''") if isinstance(error.filename, str) else None
     what = error.strerror or str(error)
+    if name is None and error.errno in _FULL:  # whatever else is written to tells its name
+        name = "standard output"
     return f"{printable(name)}: {what}" if name else what

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ..contents import DENSE, Contents, Entry, contents_of
 from ..formats import FORMATS
 from ..progress import meter
+from ..publish import publishing, writable
 from ..terminal import Style, columns
 from ..text import count, printable, shorten
-from .io import open_argument, print_json, would_overwrite
+from ..urls import shown_url
+from .io import open_argument, print_json, shown, would_overwrite
 
 if TYPE_CHECKING:
     from ..compare import Comparison, Pair
@@ -51,8 +53,10 @@ def digest(args: argparse.Namespace) -> int:
     if args.file == args.check == "-":
         print("ckptspec: FILE and MANIFEST cannot both be standard input", file=sys.stderr)
         return 2
-    if args.manifest is not None and would_overwrite(args.file, args.manifest):
-        return 2
+    if args.manifest is not None:
+        if would_overwrite(args.file, args.manifest):
+            return 2
+        writable(args.manifest)
     expected = None
     if args.check is not None:
         with open_argument(args.check) as source:
@@ -65,7 +69,7 @@ def digest(args: argparse.Namespace) -> int:
     if args.manifest is not None:
         _write_manifest(args.manifest, manifest_of(made))
     if args.json:
-        print_json({"file": args.file, **manifest_of(made)})
+        print_json({"file": shown_url(args.file), **manifest_of(made)})
     elif args.manifest is not None:
         print(f"{printable(args.manifest)}: written; {count(len(made.tensors), 'tensor')}")
     else:
@@ -79,8 +83,6 @@ def digest(args: argparse.Namespace) -> int:
 def _write_manifest(path: str, manifest: dict[str, Any]) -> None:
     import json
 
-    from ..publish import publishing
-
     with publishing(path) as draft:
         draft.write(json.dumps(manifest, indent=1, ensure_ascii=True).encode() + b"\n")
 
@@ -93,7 +95,7 @@ def _check(args: argparse.Namespace, expected: Digest, found: Digest) -> int:
     if args.json:
         print_json(
             {
-                "file": args.file,
+                "file": shown_url(args.file),
                 "matches": not bad,
                 "changed": list(changes.changed),
                 "missing": list(changes.missing),
@@ -115,7 +117,7 @@ def _print_changes(name: str, changes: Changes, found: Digest, bad: bool, style:
     good = len(found.tensors) - len(changes.changed) - len(changes.new)
     verdict = style.paint("does not match", "red") if bad else style.paint("matches", "green")
     numbers.insert(0, f"{count(good, 'tensor')} as in the manifest")
-    print(f"{printable(name)}: {verdict}: {', '.join(numbers)}")
+    print(f"{shown(name)}: {verdict}: {', '.join(numbers)}")
     if rows:
         print(*columns(rows), sep="\n")
 
@@ -161,7 +163,7 @@ def chosen(globs: Sequence[str] | None) -> Callable[[str], bool] | None:
 
 def _side(name: str, contents: Contents) -> dict[str, Any]:
     number = len(contents.tensors)
-    return {"file": name, "format": contents.format, "version": contents.version, "tensors": number}
+    return {"file": shown_url(name), "format": contents.format, "version": contents.version, "tensors": number}
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
@@ -234,7 +236,7 @@ def _form(entry: Entry) -> str:
 def print_diff(names: tuple[str, str], found: Comparison, style: Style) -> None:
     """Print how two files of these names differ."""
     for sign, name, side in (("-", names[0], found.one), ("+", names[1], found.other)):
-        print(f"{sign} {printable(name)}: {_what(side)}, {count(len(side.tensors), 'tensor')}")
+        print(f"{sign} {shown(name)}: {_what(side)}, {count(len(side.tensors), 'tensor')}")
     rows = [[style.paint("-", "red"), _name(entry.name), _form(entry), "removed"] for entry in found.removed]
     rows += [[style.paint("+", "green"), _name(entry.name), _form(entry), "added"] for entry in found.added]
     for pair in found.pairs:

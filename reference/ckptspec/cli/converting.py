@@ -8,7 +8,9 @@ import sys
 from .. import convert as conversions
 from ..errors import ArgumentError
 from ..progress import meter
+from ..publish import writable
 from ..text import count, printable
+from ..urls import shown_url
 from .io import open_argument, print_json, would_overwrite
 
 __all__ = ["convert"]
@@ -24,6 +26,8 @@ def convert(args: argparse.Namespace) -> int:
     if args.lossy and args.source != "-" and would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
     with open_argument(args.source) as source, meter(2 * source.size, "convert"):
+        if not args.dry_run:
+            writable(args.target)
         plan = conversions.plan(source, to=target_format)
         made = plan.conversion
         good = made.lossless or args.lossy
@@ -31,7 +35,7 @@ def convert(args: argparse.Namespace) -> int:
             plan.write(args.target, lossy=args.lossy)
     if args.json:
         written = good and not args.dry_run
-        print_json({"source": args.source, "target": args.target, "written": written, **made.to_json()})
+        print_json({"source": shown_url(args.source), "target": args.target, "written": written, **made.to_json()})
     else:
         _tell(args, made, good)
     return 0 if good else 1

@@ -12,7 +12,7 @@ from .. import neutral
 from ..errors import ArgumentError, FormatError
 from ..formats import format_of, module_of
 from ..progress import meter
-from ..source import FileSource, Source
+from ..source import Source, open_file
 from . import os_error
 from .io import open_argument
 
@@ -48,7 +48,7 @@ def _batch() -> int:
         if not path:
             continue
         try:
-            with FileSource(path) as source:
+            with open_file(path) as source:
                 answer = _answer(source)
         except (
             OSError,

@@ -8,10 +8,11 @@ import os
 import sys
 from typing import Any
 
-from ..source import BufferSource, FileSource, Source
+from ..source import BufferSource, Source, open_file
 from ..text import printable
+from ..urls import shown_url
 
-__all__ = ["open_argument", "print_json", "would_overwrite"]
+__all__ = ["open_argument", "print_json", "shown", "would_overwrite"]
 
 
 def open_argument(name: str) -> Source:
@@ -19,8 +20,17 @@ def open_argument(name: str) -> Source:
     if name == "-":
         if sys.stdin is None:
             raise OSError(errno.EBADF, "standard input is closed")
-        return BufferSource(sys.stdin.buffer.read(), "-")
-    return FileSource(name)
+        try:
+            return BufferSource(sys.stdin.buffer.read(), "-")
+        except OSError as error:
+            error.filename = "standard input"
+            raise
+    return open_file(name)
+
+
+def shown(name: str) -> str:
+    """Return the name of a file as the command line shows it: no escapes, and no secrets of an address."""
+    return printable(shown_url(name))
 
 
 def would_overwrite(source: str, target: str, names: str = "FILE and OUT") -> bool:

@@ -14,8 +14,9 @@ from ..source import Source
 from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM, Rule
 from ..terminal import Style, columns, wrapped
 from ..text import count, printable, shorten
+from ..urls import shown_url
 from . import os_error
-from .io import open_argument, print_json, would_overwrite
+from .io import open_argument, print_json, shown, would_overwrite
 from .parts import print_parts
 
 __all__ = ["explain", "inspect", "print_report", "validate"]
@@ -36,10 +37,10 @@ def validate(args: argparse.Namespace) -> int:
     style = Style(sys.stdout)
     for name in args.files:
         try:
-            report = _report(name, args.format)
+            report = _report(name, args.format, not args.structure_only)
         except OSError as error:
             counts["unreadable"] += 1
-            results.append({"file": name, "error": os_error(error)})
+            results.append({"file": shown_url(name), "error": os_error(error)})
             print(f"ckptspec: {os_error(error)}", file=sys.stderr)
             continue
         counts["accepted" if report.ok else "refused"] += 1
@@ -56,9 +57,9 @@ def validate(args: argparse.Namespace) -> int:
     return 1 if counts["refused"] or (args.strict and counts["not_canonical"]) else 0
 
 
-def _report(name: str, format: str | None) -> Report:
-    with open_argument(name) as source, meter(source.size, f"validate {shorten(printable(name), 30)}"):
-        return report_on(source, format)
+def _report(name: str, format: str | None, payloads: bool) -> Report:
+    with open_argument(name) as source, meter(source.size, f"validate {shorten(shown(name), 30)}"):
+        return report_on(source, format, payloads=payloads)
 
 
 def _summary(counts: dict[str, int], strict: bool) -> str:
@@ -141,8 +142,8 @@ def inspect(args: argparse.Namespace) -> int:
         print("ckptspec: --no-values goes with --html", file=sys.stderr)
         return 2
     if args.html is not None:
-        if args.hex or args.json:
-            print("ckptspec: --html goes neither with --hex nor with --json", file=sys.stderr)
+        if args.hex or args.json or args.structure_only:
+            print("ckptspec: --html goes with none of --hex, --json and --structure-only", file=sys.stderr)
             return 2
         return _write_page(args)
     with open_argument(args.file) as source:
@@ -153,7 +154,7 @@ def inspect(args: argparse.Namespace) -> int:
             report.findings.append(unrecognised(source))
         else:
             with meter(source.size, "inspect"):
-                report, parts = module_of(known).inspect(source)
+                report, parts = module_of(known).inspect(source, payloads=not args.structure_only)
         if args.json:
             extra = {"regions": [r.to_json() for r in module_of(known).regions(source)]} if args.hex and known else {}
             print_json({**report.to_json(), **parts, **extra})
@@ -172,10 +173,12 @@ def inspect(args: argparse.Namespace) -> int:
 def _write_page(args: argparse.Namespace) -> int:
     """Write the HTML page about a file; 1 if a reader must refuse the file."""
     from ..html.inspection import inspection
-    from ..publish import publishing
+    from ..publish import publishing, writable
 
     if would_overwrite(args.file, args.html):
         return 2
+    if args.html != "-":
+        writable(args.html)
     with open_argument(args.file) as source, meter(source.size * (2 - args.no_values), "inspect"):
         text, report = inspection(source, values=not args.no_values)
     if args.html == "-":

@@ -7,13 +7,17 @@ import os
 import sys
 from typing import Any
 
-from .. import load, oam, safetensors, save
+from .. import oam, safetensors, save
 from ..findings import Report
 from ..formats import format_of, module_of
+from ..oam._model import QuantizingMap
 from ..progress import meter
+from ..publish import writable
+from ..quantization import Quantization
 from ..terminal import Style, columns
 from ..text import count, printable
-from .io import open_argument, print_json, would_overwrite
+from ..urls import shown_url
+from .io import open_argument, print_json, shown, would_overwrite
 
 __all__ = ["canonicalize", "metadata", "quantize", "salvage"]
 
@@ -23,6 +27,7 @@ def salvage(args: argparse.Namespace) -> int:
     if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
     with open_argument(args.source) as source, meter(2 * source.size, "salvage"):
+        writable(args.target)
         model, survivors, report = module_of(format_of(source)).salvage(source, args.intact_only)
         save(args.target, model)
     states: dict[str, int] = {}
@@ -30,7 +35,7 @@ def salvage(args: argparse.Namespace) -> int:
         states[item.state] = states.get(item.state, 0) + 1
     if args.json:
         parts = [item.to_json() for item in survivors]
-        print_json({"source": args.source, "target": args.target, "damaged": not report.ok, "parts": parts})
+        print_json({"source": shown_url(args.source), "target": args.target, "damaged": not report.ok, "parts": parts})
         return 0
     name = printable(args.target)
     if report.ok:
@@ -66,30 +71,34 @@ def _left_out(report: Report) -> str:
 
 def canonicalize(args: argparse.Namespace) -> int:
     """Rewrite a file in the newest version and canonical layout."""
-    with meter(2 * os.stat(args.source).st_size, "canonicalize"):
-        model = load(args.source)
+    # The source stays open: then what is written is read from it, and one that shrinks is an error and no signal.
+    with open_argument(args.source) as source, meter(2 * source.size, "canonicalize"):
+        writable(args.target)
+        model = module_of(format_of(source)).read(source)
         save(args.target, model)
     version = getattr(model, "version", None)  # safetensors files have none
     told = "rewritten" if version is None else f"rewritten from version {version}"
-    return _written(args, {"from_version": version}, told)
+    return _written(args, source.size, {"from_version": version}, told)
 
 
 def quantize(args: argparse.Namespace) -> int:
     """Quantize the weights of a file."""
     if would_overwrite(args.source, args.target, "SRC and DST"):
         return 2
-    with meter(os.stat(args.source).st_size, "quantize"):
-        model = load(args.source)
+    with open_argument(args.source) as source, meter(source.size, "quantize"):
+        writable(args.target)
+        model = module_of(format_of(source)).read(source)
         if not isinstance(model, oam.Model):
-            print(f"ckptspec: {printable(args.source)}: only .oam files hold quantized weights", file=sys.stderr)
+            print(f"ckptspec: {shown(args.source)}: only .oam files hold quantized weights", file=sys.stderr)
             return 1
         made = oam.quantize(model, args.encoding)
         save(args.target, made)
-    kept = sum(1 for name in made.weights if not isinstance(made.weights[name], oam.QuantizedTensor))
+    assert isinstance(made.weights, QuantizingMap)  # asking it for a weight would quantize that once more
+    kept = sum(1 for _, value in made.weights.pending() if not isinstance(value, Quantization))
     done = len(made.weights) - kept
     dropped = "; the optimizer is dropped" if model.optimizer is not None else ""
     facts = {"quantized": done, "kept": kept, "optimizer_dropped": model.optimizer is not None}
-    return _written(args, facts, f"{count(done, 'weight')} as {args.encoding}, {kept} kept{dropped}")
+    return _written(args, source.size, facts, f"{count(done, 'weight')} as {args.encoding}, {kept} kept{dropped}")
 
 
 def metadata(args: argparse.Namespace) -> int:
@@ -105,29 +114,30 @@ def metadata(args: argparse.Namespace) -> int:
         changes[key] = value
     in_place = None
     if changes or args.clear:
-        in_place = edit_metadata(args.file, changes or None, replace=args.clear, reserve=args.reserve)
-    found = load(args.file)
-    if not isinstance(found, safetensors.TensorFile):
-        print(f"ckptspec: {printable(args.file)}: only safetensors files have metadata", file=sys.stderr)
-        return 1
+        in_place = edit_metadata(
+            args.file, changes or None, replace=args.clear, reserve=args.reserve, in_place=not args.anew
+        )
+    with open_argument(args.file) as source:
+        if format_of(source) != "safetensors":
+            print(f"ckptspec: {shown(args.file)}: only safetensors files have metadata", file=sys.stderr)
+            return 1
+        found = safetensors.anatomy_of(source).metadata
     if args.json:
         how = None if in_place is None else "in place" if in_place else "rewritten"
-        print_json({"file": args.file, "written": how, "metadata": found.metadata})
+        print_json({"file": shown_url(args.file), "written": how, "metadata": found})
         return 0
     if in_place is not None:
         print(f"{printable(args.file)}: {'changed in place' if in_place else 'written anew'}")
-    rows = [[f"  {printable(key)}", printable(value)] for key, value in (found.metadata or {}).items()]
-    print(
-        *columns(rows) if rows else ["  no metadata" if found.metadata is None else "  metadata without keys"], sep="\n"
-    )
+    rows = [[f"  {printable(key)}", printable(value)] for key, value in (found or {}).items()]
+    print(*columns(rows) if rows else ["  no metadata" if found is None else "  metadata without keys"], sep="\n")
     return 0
 
 
-def _written(args: argparse.Namespace, facts: dict[str, Any], line: str) -> int:
-    before, after = os.stat(args.source).st_size, os.stat(args.target).st_size
+def _written(args: argparse.Namespace, before: int, facts: dict[str, Any], line: str) -> int:
+    after = os.stat(args.target).st_size
     if args.json:
         sizes = {"source_size": before, "target_size": after}
-        print_json({"source": args.source, "target": args.target, **sizes, **facts})
+        print_json({"source": shown_url(args.source), "target": args.target, **sizes, **facts})
     else:
         print(f"{printable(args.target)}: {line}; {before} bytes before, {after} now")
     return 0

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ArgumentError
-from ..formats import format_of, module_of
+from ..formats import EXTENSIONS, extension_of, format_of, module_of
 from ..memory import MemorySink, Sink
 from ..source import Source, open_source, path_text
 from ..text import count, printable, show
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = ["EXTENSIONS", "Carried", "Conversion", "Loss", "LossError", "Plan", "convert", "format_for", "plan"]
-
-EXTENSIONS: Final = {".oam": "oam", ".ckpt": "ocannl", ".ocannl": "ocannl", ".safetensors": "safetensors"}
-"""The format that the name of a file to be written asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +126,12 @@ def format_for(dst: str | os.PathLike[str], to: str | None = None) -> str:
     if to is not None:
         module_of(to)  # raises for an unknown one
         return to
-    extension = os.path.splitext(path_text(dst))[1].lower()
-    if extension not in EXTENSIONS:
-        known = ", ".join(EXTENSIONS)
-        raise ArgumentError(f"the extension {show(extension)} is none of {known}; name the format", "to")
-    return EXTENSIONS[extension]
+    name = path_text(dst)
+    known = extension_of(name)
+    if known is None:
+        found = show(os.path.splitext(name)[1].lower())
+        raise ArgumentError(f"the extension {found} is none of {', '.join(EXTENSIONS)}; name the format", "to")
+    return known
 
 
 def convert(
@@ -148,7 +146,10 @@ def convert(
     target_format = format_for(dst, to)
     if lossy and isinstance(src, (str, os.PathLike)) and os.path.exists(dst) and os.path.samefile(src, dst):
         raise ArgumentError("is the source, which a lossy conversion does not overwrite", "dst")
-    return plan(src, to=target_format).write(dst, lossy=lossy)
+    if isinstance(src, Source):
+        return plan(src, to=target_format).write(dst, lossy=lossy)
+    with open_source(src) as source:  # open until all is written: then a file that shrinks is an error
+        return plan(source, to=target_format).write(dst, lossy=lossy)
 
 
 def plan(src: str | os.PathLike[str] | Buffer | Source, *, to: str) -> Plan:

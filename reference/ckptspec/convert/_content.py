@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .._mapped import steady_blocks
 from ..arrays import byte_blocks
 from ..contents import oam_name, ocannl_names
 from ..errors import ArgumentError
@@ -291,7 +292,7 @@ def prepare(content: Content) -> Callable[[Sink], None]:
 
 
 def _blocks(payload: Payload) -> Callable[[], Any]:
-    return payload.blocks if isinstance(payload, Dequantized) else lambda: (payload,)
+    return payload.blocks if isinstance(payload, Dequantized) else lambda: steady_blocks(payload)
 
 
 def _prepare_oam(model: Any, content: Content) -> Callable[[Sink], None]:

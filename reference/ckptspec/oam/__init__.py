@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..records import values_of
-from ..source import BufferSource, PatchedSource, Source, open_source
+from ..source import BufferSource, PatchedSource, Source, WithoutPayloads, changed, open_source
 from ..spec.dtypes import oam_dtype_of
 from ..spec.schema import OAM_MAGIC, OAM_NEWEST, OAM_TENSOR_SECTIONS, OamConfig, OamOptimizer, OamProgress
 from ..text import show
@@ -51,13 +51,14 @@ __all__ = [
 ]
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Model:
+def load(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True) -> Model:
     """Read a model file.
 
-    With ``verify=False`` no checksum is compared, and no payload is read. Raises FormatError if a reader must refuse
+    With ``verify=False`` no checksum is compared, and no payload is read. With ``mmap=False`` the whole file is read
+    now, and arrays are views of that memory instead of a map. Raises FormatError if a reader must refuse
     the file, OSError if the system will not read it.
     """
-    with open_source(path) as source:
+    with open_source(path, mmap=mmap) as source:
         return read(source, verify=verify)
 
 
@@ -190,25 +191,30 @@ def _dense(value: Any, where: str) -> np.ndarray[Any, Any] | None:
     return value if value.size else None
 
 
-def _examined(source: Source) -> tuple[Report, Anatomy | None]:
+def _examined(source: Source, payloads: bool = True) -> tuple[Report, Anatomy | None]:
     from ..findings import Report
 
     report = Report(source=source.name, format="oam", size=source.size)
-    anatomy = examine(Examination(source, report))
+    anatomy = examine(Examination(source, report, payloads=payloads))
     if anatomy is not None:
         report.version = anatomy.header["version"]
     return report, anatomy
 
 
-def _validated(source: Source) -> tuple[Report, Anatomy | None]:
-    report, anatomy = _examined(source)
-    if anatomy is not None and not report.ok:
-        report.survivors = _rescued(source, anatomy, intact_only=False)[1]
+def _validated(source: Source, payloads: bool) -> tuple[Report, Anatomy | None]:
+    report, anatomy = _examined(source, payloads)
+    if anatomy is not None and not report.ok and payloads:  # checksums tell what survives
+        report.survivors = _rescued(source, anatomy, intact_only=False, payloads=False)[1]
     return report, anatomy
 
 
-def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model, list[Survivor]]:
-    """Rescue what can be read, after putting right the bytes that checksums tell to be wrong."""
+def _rescued(
+    source: Source, anatomy: Anatomy, intact_only: bool, payloads: bool = True
+) -> tuple[Model, list[Survivor]]:
+    """Rescue what can be read, after putting right the bytes that checksums tell to be wrong.
+
+    Without ``payloads``, tensors hold zeros.
+    """
     from ..findings import header_survivor
     from ._rescue import rescue
 
@@ -218,9 +224,10 @@ def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model
         put_right |= anatomy.repairs
         repaired = PatchedSource(source, {offset: error.correct for offset, error in put_right.items()})
         again = _examined(repaired)[1]
-        assert again is not None
+        if again is None:
+            raise changed(source.name)
         anatomy = again
-    model, survivors = rescue(repaired, anatomy, intact_only)
+    model, survivors = rescue(repaired if payloads else WithoutPayloads(repaired), anatomy, intact_only)
     survivors = [*_put_right(put_right), *survivors]
     if all(item.state == "intact" for item in survivors):  # then what is wrong lies before the sections
         reason = "header and section table are written anew"
@@ -228,16 +235,22 @@ def _rescued(source: Source, anatomy: Anatomy, intact_only: bool) -> tuple[Model
     return model, survivors
 
 
-def validate(source: Source) -> Report:
-    """Report everything that is wrong with an open source."""
-    return _validated(source)[0]
+def validate(source: Source, *, payloads: bool = True, survivors: bool = True) -> Report:
+    """Report everything that is wrong with an open source.
+
+    Without ``payloads``, none is read; without ``survivors``, nobody wants to know what can still be read.
+    """
+    return (_validated(source, payloads) if survivors else _examined(source, payloads))[0]
 
 
-def inspect(source: Source) -> tuple[Report, dict[str, Any]]:
-    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read."""
+def inspect(source: Source, *, payloads: bool = True) -> tuple[Report, dict[str, Any]]:
+    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read.
+
+    Without ``payloads``, none is read.
+    """
     from ._describe import description
 
-    report, anatomy = _validated(source)
+    report, anatomy = _validated(source, payloads)
     return report, {} if anatomy is None else description(source, anatomy)
 
 
@@ -257,7 +270,8 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[Model, list[Surv
     """
     report, anatomy = _examined(source)
     if anatomy is None or not any(section.available for section in anatomy.sections):
-        assert report.first is not None
+        if report.first is None:  # nothing was wrong when it was read first
+            raise changed(source.name)
         raise FormatError(report.first, source.name)
     model, survivors = _rescued(source, anatomy, intact_only)
     return model, survivors, report

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import neutral
+from .._mapped import steady_bytes
 from ..errors import ArgumentError
 from ..record_documents import from_document, to_document
 from ..records import public_fields
@@ -60,7 +61,7 @@ def _tensors(tensors: TensorMap | None) -> list[dict[str, Any]]:
                 "dtype": stored.dtype,
                 "shape": [str(extent) for extent in stored.shape],
                 "encoding": stored.encoding,
-                "data": stored.data.hex(),
+                "data": steady_bytes(memoryview(stored.data)).hex(),
             }
         )
     return made

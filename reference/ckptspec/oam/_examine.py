@@ -257,7 +257,7 @@ def _table_entry(
     if values["compressed_size"]:
         emit("OAM-SEC-COMPSIZE", "compressed_size", values["compressed_size"], 0)
     _section_range(exam, section, start, emit)
-    if section.in_place and exam.verify:
+    if section.in_place and exam.verify and exam.payloads:
         _payload_checksum(exam, anatomy, section, next(hashes), base, where)
     if exam.thorough:
         check_writer_fields(exam, "OAM-SEC", OamSection, values, base, where)

@@ -123,7 +123,8 @@ class _Checker:
         if self.exam.thorough:
             self._extents()
             self._positions()
-            self._bools()
+            if self.exam.payloads:  # else no payload is read
+                self._bools()
 
     def _parse(self, number: int) -> None:
         """Read ``number`` entries and check names and codes, a stretch at a time: what the count says may be a lie.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from .._mapped import steady_blocks
 from ..arrays import as_array, byte_blocks
 from ..checksum import prepare
 from ..errors import ArgumentError
@@ -199,7 +200,7 @@ def _blocks(section: PlannedSection) -> Iterator[memoryview]:
         elif isinstance(payload, Quantization):
             yield from payload.blocks()
         else:
-            yield memoryview(payload).cast("B")
+            yield from steady_blocks(memoryview(payload).cast("B"))
 
 
 # ------------------------------------------------------------------------------------------------------------ sections

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
-from ..source import Source
+from ..source import Source, WithoutPayloads, changed
 from ..spec.schema import OCANNL_MAX_HEADER, OCANNL_VERSION
 from ..text import show
 from ._anatomy import FRAME_SIZE, Anatomy
@@ -144,35 +144,41 @@ def _planned(model: Checkpoint, version: int | None) -> Any:
     return plan(items_of(model), model.alignment, model.training)
 
 
-def _examined(source: Source) -> tuple[Report, Anatomy | None]:
+def _examined(source: Source, payloads: bool = True) -> tuple[Report, Anatomy | None]:
     from ..findings import Report
 
     report = Report(source=source.name, format="ocannl", size=source.size)
-    anatomy = examine(Examination(source, report))
+    anatomy = examine(Examination(source, report, payloads=payloads))
     if anatomy is not None:
         report.version = anatomy.version
     return report, anatomy
 
 
-def validate(source: Source) -> Report:
-    """Report everything that is wrong with an open source."""
-    return _validated(source)[0]
+def validate(source: Source, *, payloads: bool = True, survivors: bool = True) -> Report:
+    """Report everything that is wrong with an open source.
+
+    Without ``payloads``, none is read; without ``survivors``, nobody wants to know what can still be read.
+    """
+    return (_validated(source, payloads) if survivors else _examined(source, payloads))[0]
 
 
-def _validated(source: Source) -> tuple[Report, Anatomy | None]:
+def _validated(source: Source, payloads: bool) -> tuple[Report, Anatomy | None]:
     from ._rescue import rescue
 
-    report, anatomy = _examined(source)
+    report, anatomy = _examined(source, payloads)
     if anatomy is not None and not report.ok:
-        report.survivors = rescue(source, anatomy)[1]
+        report.survivors = rescue(WithoutPayloads(source), anatomy)[1]
     return report, anatomy
 
 
-def inspect(source: Source) -> tuple[Report, dict[str, Any]]:
-    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read."""
+def inspect(source: Source, *, payloads: bool = True) -> tuple[Report, dict[str, Any]]:
+    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read.
+
+    Without ``payloads``, none is read.
+    """
     from ._describe import description
 
-    report, anatomy = _validated(source)
+    report, anatomy = _validated(source, payloads)
     return report, {} if anatomy is None else description(anatomy)
 
 
@@ -194,6 +200,7 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[Checkpoint, list
     report, anatomy = _examined(source)
     checkpoint, survivors = (None, []) if anatomy is None else rescue(source, anatomy, intact_only)
     if checkpoint is None or (not checkpoint.tensors and any(item.state == "lost" for item in survivors)):
-        assert report.first is not None
+        if report.first is None:  # nothing was wrong when it was read first
+            raise changed(source.name)
         raise FormatError(report.first, source.name)
     return checkpoint, survivors, report

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .. import neutral
+from .._mapped import steady_bytes
 from ..errors import ArgumentError
 from ..spec.dtypes import OCANNL_PRECISIONS
 from ..spec.schema import OCANNL_INT_MAX, OCANNL_TRAINING, OCANNL_VERSION
@@ -49,7 +50,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
         "precision": node.precision,
         "dims": [str(extent) for extent in node.dims],
         "padding": padding,
-        "data": memoryview(tensor.data).hex(),
+        "data": steady_bytes(memoryview(tensor.data)).hex(),
     }
 
 

@@ -190,8 +190,9 @@ class _Whole:
         for at in np.flatnonzero((starts != due) & (starts % alignment == 0)).tolist():
             if "OCANNL-TEN-OVERLAP" not in anatomy.entries[self.rows[int(order[at])]].bad:
                 self.emit("OCANNL-DAT-GAP", self.rows[int(order[at])], "offset", int(starts[at]), int(due[at]))
-        for offset, size in holes(anatomy, starts.tolist(), ends.tolist()):
-            self._zeros(offset, size)
+        if self.exam.payloads:  # else nothing is read but the header
+            for offset, size in holes(anatomy, starts.tolist(), ends.tolist()):
+                self._zeros(offset, size)
         end = anatomy.data + (int(ends.max()) if len(ends) else 0)
         if anatomy.size > end:
             rest = anatomy.size - end

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import as_array
 from ..errors import ArgumentError
-from ..spec.dtypes import OCANNL_PRECISIONS, ScalarType, numpy_type
+from ..spec.dtypes import OCANNL_PRECISIONS, ScalarType, numpy_type, same_type
 from ..spec.schema import OCANNL_INT_MAX, OCANNL_NAMESPACE
 from ..text import printable, shorten, show
 from ._layout import Broken, host_shape, measure
@@ -222,7 +222,7 @@ class TensorNode:
     def check(self, value: Any) -> Array:
         """Return a value as an array if it is one of the node's dtype and shape, else raise ArgumentError."""
         array = as_array(value, self.name)
-        if array.dtype not in (self.dtype, self.dtype.newbyteorder(">")):
+        if not same_type(array.dtype, self.dtype):
             raise ArgumentError(f"found an array of {array.dtype}, expected {self.dtype}", self.name)
         if array.shape != self.shape:
             raise ArgumentError(f"found an array of shape {list(array.shape)}, expected {list(self.shape)}", self.name)

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import ArgumentError
 from ..formats import reading_as
 from ..publish import publishing
-from ..source import FileSource, Source
+from ..source import Source, open_file
 from ..spec.schema import OCANNL_ALIGNMENT
 from ..text import printable, show
 from ._anatomy import Anatomy
@@ -268,7 +268,7 @@ def _described(value: Any) -> str:
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Opened]:
     """Open a checkpoint file and read its header; FormatError if a reader must refuse it."""
-    with FileSource(path) as source:
+    with open_file(path) as source:
         with reading_as(source, "ocannl"):
             anatomy = anatomy_of(source)
         yield Opened(source, anatomy)

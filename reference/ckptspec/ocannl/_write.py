@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import sexp
+from .._mapped import steady_blocks
 from ..arrays import byte_blocks
 from ..errors import ArgumentError
 from ..memory import Sink
@@ -236,5 +237,5 @@ def items_of(checkpoint: Checkpoint) -> list[Item]:
             raise ArgumentError(f"found {found}, expected contiguous bytes", tensor.node.name) from None
         if data.nbytes != tensor.node.size:
             raise ArgumentError(f"found {data.nbytes} bytes, expected {tensor.node.size}", tensor.node.name)
-        items.append(Item(tensor.node, lambda data=data: (data,)))  # type: ignore[misc]
+        items.append(Item(tensor.node, lambda data=data: steady_blocks(data)))  # type: ignore[misc]
     return items

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, FormatError
 from ..examination import Examination
 from ..formats import reading_as
-from ..source import BufferSource, FileSource, Source
+from ..source import BufferSource, Source, WithoutPayloads, changed, open_file
 from ..spec.schema import SAFETENSORS_MAX_HEADER
 from ..text import show
 from ._anatomy import FRAME_SIZE, Anatomy
@@ -56,12 +56,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def load(path: str | os.PathLike[str]) -> TensorFile:
+def load(path: str | os.PathLike[str], *, mmap: bool = True) -> TensorFile:
     """Read a file; its tensors are read-only views, whose payloads are touched when they are used.
 
-    Raises FormatError if a reader must refuse the file, OSError if the system will not read it.
+    With ``mmap=False`` the whole file is read now, and they are views of that memory. Raises FormatError if a reader
+    must refuse the file, OSError if the system will not read it.
     """
-    with FileSource(path) as source, reading_as(source, "safetensors"):
+    with open_file(path, mmap=mmap) as source, reading_as(source, "safetensors"):
         return read(source)
 
 
@@ -180,32 +181,38 @@ def _planned(model: TensorFile, version: int | None) -> Any:
     return plan(items_of(model), metadata)
 
 
-def _examined(source: Source) -> tuple[Report, Anatomy | None]:
+def _examined(source: Source, payloads: bool = True) -> tuple[Report, Anatomy | None]:
     from ..findings import Report
 
     report = Report(source=source.name, format="safetensors", size=source.size)
-    return report, examine(Examination(source, report))
+    return report, examine(Examination(source, report, payloads=payloads))
 
 
-def _validated(source: Source) -> tuple[Report, Anatomy | None]:
-    report, anatomy = _examined(source)
+def _validated(source: Source, payloads: bool) -> tuple[Report, Anatomy | None]:
+    report, anatomy = _examined(source, payloads)
     if anatomy is not None and not report.ok:
         from ._rescue import rescue
 
-        report.survivors = rescue(source, anatomy)[1]
+        report.survivors = rescue(WithoutPayloads(source), anatomy)[1]
     return report, anatomy
 
 
-def validate(source: Source) -> Report:
-    """Report everything that is wrong with an open source."""
-    return _validated(source)[0]
+def validate(source: Source, *, payloads: bool = True, survivors: bool = True) -> Report:
+    """Report everything that is wrong with an open source.
+
+    Without ``payloads``, none is read; without ``survivors``, nobody wants to know what can still be read.
+    """
+    return (_validated(source, payloads) if survivors else _examined(source, payloads))[0]
 
 
-def inspect(source: Source) -> tuple[Report, dict[str, Any]]:
-    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read."""
+def inspect(source: Source, *, payloads: bool = True) -> tuple[Report, dict[str, Any]]:
+    """Return the report on an open source, and a description of its parts as JSON types, as far as it can be read.
+
+    Without ``payloads``, none is read.
+    """
     from ._describe import description
 
-    report, anatomy = _validated(source)
+    report, anatomy = _validated(source, payloads)
     return report, {} if anatomy is None else description(anatomy)
 
 
@@ -228,6 +235,7 @@ def salvage(source: Source, intact_only: bool = False) -> tuple[TensorFile, list
     report, anatomy = _examined(source)
     model, survivors = (None, []) if anatomy is None else rescue(source, anatomy, intact_only)
     if model is None:
-        assert report.first is not None
+        if report.first is None:  # nothing was wrong when it was read first
+            raise changed(source.name)
         raise FormatError(report.first, source.name)
     return model, survivors, report

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .. import neutral
+from .._mapped import steady_bytes
 from ..errors import ArgumentError
 from ..spec.dtypes import SAFETENSORS_DTYPES
 from ..text import show
@@ -26,7 +27,7 @@ def document_of(model: TensorFile, stored: Mapping[str, Tensor]) -> dict[str, An
                 "name": name,
                 "dtype": stored[name].dtype,
                 "shape": [str(extent) for extent in stored[name].shape],
-                "data": memoryview(stored[name].data).hex(),
+                "data": steady_bytes(memoryview(stored[name].data)).hex(),
             }
             for name in sorted(stored, key=lambda name: name.encode())
         ],

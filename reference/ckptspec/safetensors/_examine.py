@@ -97,7 +97,7 @@ def _text(exam: Examination, anatomy: Anatomy) -> None:
         hint = f"The file is {count(length - room, 'byte')} too short for its header."
         exam.emit("SAFETENSORS-FRM-RANGE", *where, length, f"at most {room}, the bytes that follow", hint)
     else:
-        anatomy.text = bytes(exam.source.read(FRAME_SIZE, length))
+        anatomy.text = exam.source.settled(FRAME_SIZE, length)
         return
     raise Stop
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..formats import reading_as
-from ..source import FileSource
+from ..source import open_file
 from ..text import show
 from . import anatomy_of
 from ._model import Array, Tensor
@@ -57,7 +57,7 @@ class safe_open:  # noqa: N801  # the official package's name
             raise ArgumentError(f"found {show(framework)}, expected numpy", "framework")
         if device != "cpu":
             raise ArgumentError(f"found {show(device)}, expected cpu", "device")
-        with FileSource(filename) as source, reading_as(source, "safetensors"):
+        with open_file(filename) as source, reading_as(source, "safetensors"):
             self._anatomy = anatomy_of(source)
             self._content = source.view(0, source.size)
             self._private = source.private()

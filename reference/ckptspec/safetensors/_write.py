@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from .._mapped import steady_blocks
 from ..arrays import as_array, byte_blocks, torch_pairs
 from ..errors import ArgumentError
 from ..memory import Sink
@@ -188,4 +189,4 @@ def _stored_item(name: str, value: Tensor, path: str) -> Item:
         raise ArgumentError(f"found {type(value.data).__name__}, expected contiguous bytes", path) from None
     if data.nbytes != size[1] // 8:
         raise ArgumentError(f"found {data.nbytes} bytes, expected {size[1] // 8}", path)
-    return Item(name, dtype, tuple(shape), data.nbytes, lambda: (data,))
+    return Item(name, dtype, tuple(shape), data.nbytes, lambda: steady_blocks(data))
