@@ -16,7 +16,7 @@ test: $(VENV)/.installed-dev docs
 	$(BIN)/mypy
 	$(BIN)/python -m ckptspec.conformance.build --check
 	CKPTSPEC_SITE="$(abspath site)" $(BIN)/pytest -q -n auto
-	$(BIN)/python -m ckptspec.conformance.fuzz run --seconds 60 --jobs 2 --if-available
+	$(BIN)/python -m ckptspec.conformance.fuzz run --seconds 40 --jobs 2 --seed 1 --if-available
 	$(MAKE) --no-print-directory $(SMOKE)
 
 # The compiled loops, with numba in a folder of its own: all other tests run without it.

@@ -63,7 +63,9 @@ def consumers(words: Iterable[str], batch: Iterable[str] = ()) -> list[Party]:
 
 def _party(word: str, make: Callable[[str], Adapter], reference: Callable[[], Adapter] | None) -> Party:
     label, sign, command = word.partition("=")
-    name, _, formats = label.partition(":")
+    name, colon, formats = label.partition(":")
+    if colon and not _formats(formats):
+        raise ArgumentError(f"no format stands behind the colon of '{shorten(printable(label))}'")
     if not sign and name == REFERENCE and reference is not None:
         return Party(name=name, adapter=reference(), formats=_formats(formats))
     if not sign:

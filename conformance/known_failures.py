@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from ..errors import ArgumentError
 from ..publish import publishing
+from ..source import read_text_file
 from ..text import count, printable, shorten
 from .outcome_report import FAILED, KNOWN, OUTCOMES, PASS, SKIPPED, STALE, WARNED, Result
 
@@ -71,13 +71,15 @@ class KnownFailures:
         """Read the file at ``path``; with ``missing_ok``, one that does not exist is empty."""
         source = os.fspath(path)
         try:
-            text = Path(path).read_text("utf-8")
+            text = read_text_file(path).decode()
         except FileNotFoundError:
             if missing_ok:
                 return cls([], tests, source)
             raise
         except UnicodeDecodeError:
             raise ArgumentError("the known-failures file is not UTF-8", printable(source)) from None
+        except ArgumentError as error:
+            raise ArgumentError(str(error), printable(source)) from None
         # Not str.splitlines: a reason may hold any of the separators that it knows.
         lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
         return cls(lines, tests, source)

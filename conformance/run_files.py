@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ArgumentError
 from ..neutral import boolean, items, parse_json
+from ..source import read_text_file
 from ..text import printable, shorten, show
 from .catalogue import Suite
 from .differences import Difference
@@ -31,7 +31,7 @@ def load_run(path: str | os.PathLike[str], suite: Suite) -> RunResult:
     """Read the result file at ``path``; ArgumentError if it is none, or one of another suite. OSError as usual."""
     where = printable(os.fspath(path))
     try:
-        return parse_run(parse_json(Path(path).read_bytes()), suite)
+        return parse_run(parse_json(read_text_file(path)), suite)
     except ArgumentError as error:
         raise ArgumentError(f"not a result file of this suite: {error}", where) from None
 

@@ -90,9 +90,17 @@ class DamagedFile(NamedTuple):
         return f"<{FORMATS[self.format]} of {count(len(self.data), 'byte')} that breaks {self.rule}>"
 
 
-def documents(format: str | None = None) -> st.SearchStrategy[Document]:
-    """Neutral documents of files that every writer of the format must write."""
-    made = {"oam": oam_documents, "ocannl": ocannl_documents, "safetensors": safetensors_documents}
+def documents(format: str | None = None, *, newest: bool = False) -> st.SearchStrategy[Document]:
+    """Neutral documents of files that every writer of the format must write.
+
+    Those of ``.oam`` files are of any version; ``newest`` leaves only those of the newest one. Files of the others are
+    valid, and not canonical: ``assert_valid(..., strict=True)`` refuses them.
+    """
+    made = {
+        "oam": lambda: oam_documents(OAM_NEWEST if newest else None),
+        "ocannl": ocannl_documents,
+        "safetensors": safetensors_documents,
+    }
     return st.one_of([made[name]() for name in _formats(format)])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from .. import oam
+from ..errors import ArgumentError
 from ..record_documents import document_fields
 from ..spec.dtypes import OAM_CODES, OAM_DTYPES, numpy_type
 from ..spec.layout import Field, record_size
@@ -33,6 +34,7 @@ from ..spec.schema import (
     OamSection,
     OamTensor,
 )
+from ..text import show
 from .cases.assemble import Image, T, assemble, config, optimizer, progress, tensors
 from .catalogue import load_suite
 
@@ -130,9 +132,18 @@ def optimizers(draw: Any) -> dict[str, Any]:
     return made
 
 
+def oam_documents(version: int | None = None) -> st.SearchStrategy[dict[str, Any]]:
+    """Neutral documents of ``.oam`` files that every encoder must write, of any version or of one.
+
+    Files of an older version are valid, and not canonical. ArgumentError for a version that there is not.
+    """
+    if version is not None and (isinstance(version, bool) or version not in OAM_VERSIONS):
+        raise ArgumentError(f"found {show(version)}, expected one of {', '.join(map(str, OAM_VERSIONS))}", "version")
+    return _oam_documents(version)
+
+
 @st.composite
-def oam_documents(draw: Any, version: int | None = None) -> dict[str, Any]:
-    """Neutral documents of ``.oam`` files that every encoder must write."""
+def _oam_documents(draw: Any, version: int | None) -> dict[str, Any]:
     chosen = draw(st.sampled_from(OAM_VERSIONS)) if version is None else version
     config = draw(_record(OamConfig, ("arch_config_size",)))
     config["arch_config"] = draw(st.binary(max_size=40)).hex()

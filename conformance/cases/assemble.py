@@ -8,7 +8,7 @@ and ``seal`` makes the checksums right again, so that a file has the one fault t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -168,8 +168,13 @@ class Image:
         self.data[offset] ^= mask
         return self
 
-    def seal(self, *, payloads: bool = True, header: bool = True) -> Self:
-        """Make the checksums fit the bytes: those of the payloads as the table has them, then the header's."""
+    def seal(
+        self, *, payloads: bool = True, header: bool = True, checksum: Callable[[bytes], int] = fnv1a64_serial
+    ) -> Self:
+        """Make the checksums fit the bytes: those of the payloads as the table has them, then the header's.
+
+        ``checksum`` is how payloads are hashed, where the serial definition would take too long.
+        """
         count = len(self.sections)
         checksums = 0
         for entry in range(count):
@@ -178,7 +183,7 @@ class Image:
                 for at, length in (self.place(f"sections[{entry}].{key}") for key in ("offset", "size", "checksum"))
             )
             if payloads and offset + size <= len(self.data):
-                stored = fnv1a64_serial(self.data[offset : offset + size])
+                stored = checksum(bytes(self.data[offset : offset + size]))
                 self.set(f"sections[{entry}].checksum", stored)
             checksums ^= stored
         if header:
@@ -210,12 +215,13 @@ def assemble(
     start: int = 0,
     pages: bool = True,
     fill: int = 0,
+    checksum: Callable[[bytes], int] = fnv1a64_serial,
 ) -> Image:
     """Lay a file out and seal it.
 
     ``bodies`` is the order of the payloads, as positions in ``sections``; ``gaps`` are extra bytes before each payload,
     in that order; ``start`` is added to the first offset; ``pages=False`` leaves out the padding of weights and state;
-    ``fill`` is the byte of all padding.
+    ``fill`` is the byte of all padding; ``checksum`` hashes the payloads.
     """
     count = len(sections)
     at = -(-(_HEADER + count * _ENTRY) // OAM_PAGE) * OAM_PAGE + start
@@ -237,4 +243,4 @@ def assemble(
             OamSection, type=kind, offset=offsets[position], size=len(payload), checksum=0
         )
         data[offsets[position] : offsets[position] + len(payload)] = payload
-    return image.seal()
+    return image.seal(checksum=checksum)

@@ -54,8 +54,8 @@ def _run(args: argparse.Namespace) -> int:
         for name in given:
             if name not in known:
                 raise ArgumentError(f"there is no {what} {show(name)}", f"--{what}")
-    if args.write and (partial or args.list):
-        raise ArgumentError("only a whole run can be written", "--write")
+    if args.write and (args.rule or args.format or args.list):
+        raise ArgumentError("only a run over all formats can be written", "--write")
     if args.jobs < 1:
         raise ArgumentError("expected at least 1", "--jobs")
     campaign = prepare()

@@ -57,6 +57,7 @@ from . import _fnv_numpy
 from ._fnv_numpy import MODULUS, Bytes, Engine, Passes, Words
 from .compiled import Compiled
 from .errors import ArgumentError
+from .settings import setting
 from .spec.schema import FNV_OFFSET_BASIS, FNV_PRIME
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def prepare(size: int) -> bool:
 
     Return whether compiled code hashes them.
     """
-    way = os.environ.get("CKPTSPEC_CHECKSUM", "")
+    way = _way()
     if way in ("serial", "numpy"):
         return False
     _compiled.announce(size)
@@ -334,11 +335,13 @@ def _hash(flat: Bytes, state: int, threads: int) -> int:
     return _serial(flat[position:], state)
 
 
+def _way() -> str:
+    return setting("CKPTSPEC_CHECKSUM", "serial", "numpy", "numba")
+
+
 def _stretches(flat: Bytes) -> Iterator[tuple[Engine, int, int]]:
     """Yield which engine hashes which bytes, from first to last; the loop does what lies between and behind."""
-    way = os.environ.get("CKPTSPEC_CHECKSUM", "") if flat.size >= _SERIAL_LIMIT else "serial"
-    if way not in ("", "serial", "numpy", "numba"):
-        raise ArgumentError(f"must be serial, numpy or numba, not {way!r}", "CKPTSPEC_CHECKSUM")
+    way = _way() if flat.size >= _SERIAL_LIMIT else "serial"
     if way == "serial":
         return
     position = -int(flat.__array_interface__["data"][0]) % _WORD  # words are read where the machine likes them to be

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Generic, TypeVar, cast
 
+from .text import printable
+
 __all__ = ["Compiled", "jit"]
 
 Engine = TypeVar("Engine")
@@ -93,10 +95,10 @@ class Compiled(ABC, Generic[Engine]):
             return self._checked()
         except ImportError as error:
             if wanted:
-                warnings.warn(f"no numba, so numpy {instead} ({error})", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"no numba, so numpy {instead} ({printable(str(error))})", RuntimeWarning, stacklevel=2)
             return None
         except Exception as error:
-            warnings.warn(f"numba fails, so numpy {instead} ({error})", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"numba fails, so numpy {instead} ({printable(str(error))})", RuntimeWarning, stacklevel=2)
             return None
 
 

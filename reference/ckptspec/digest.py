@@ -8,7 +8,7 @@ pieces, several at a time, and the hashes of the pieces are hashed: one tensor c
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -22,6 +22,8 @@ from .errors import ArgumentError
 from .parallel import batches, in_order
 from .progress import advance
 from .source import Source
+from .spec.dtypes import SCALARS
+from .spec.schema import OAM_ENCODINGS
 from .text import show
 
 __all__ = ["Changes", "Digest", "TensorDigest", "digest", "manifest_of", "parse_manifest"]
@@ -33,6 +35,7 @@ _DIGEST: Final = 32
 
 _MANIFEST: Final = "ckptspec-manifest"
 _VERSION: Final = 1
+_DTYPES: Final = tuple(scalar.name for scalar in SCALARS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +188,24 @@ def _hex(value: Any, path: str) -> str:
     return str(value)
 
 
+def _one_of(value: Any, path: str, known: Collection[str]) -> str:
+    name = neutral.text(value, path)
+    if name not in known:
+        raise ArgumentError(f"found {show(name)}, expected one of {', '.join(known)}", path)
+    return name
+
+
 def _read_tensor(name: str, value: Any) -> TensorDigest:
     path = f"tensors[{show(name)}]"
     given = neutral.keys(value, path, ("dtype", "shape", "encoding", "digest"))
     shape = neutral.items(given["shape"], f"{path}.shape")
     return TensorDigest(
         name,
-        neutral.text(given["dtype"], f"{path}.dtype"),
+        _one_of(given["dtype"], f"{path}.dtype", _DTYPES),
         tuple(
             neutral.decimal(extent, f"{path}.shape[{axis}]", (0, (1 << 64) - 1)) for axis, extent in enumerate(shape)
         ),
-        neutral.text(given["encoding"], f"{path}.encoding"),
+        _one_of(given["encoding"], f"{path}.encoding", OAM_ENCODINGS),
         _hex(given["digest"], f"{path}.digest"),
     )
 

@@ -6,7 +6,6 @@ Floats are compared in binary64, which holds every value of every narrower type 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +15,7 @@ import numpy as np
 
 from ._elements_numpy import TYPES, Largest, largest_differences
 from .compiled import Compiled
-from .errors import ArgumentError
+from .settings import setting
 from .spec.dtypes import OAM_DTYPES, ScalarType, numpy_type
 
 __all__ = ["NONE", "Difference", "Tolerance", "common_type", "differences", "element_differences", "values_of"]
@@ -173,9 +172,7 @@ def element_differences(
 
     ``before`` is the difference of the elements before these, which are ``start``; return that of all together.
     """
-    way = os.environ.get("CKPTSPEC_ELEMENTS", "")
-    if way not in ("", "numpy", "numba"):
-        raise ArgumentError(f"must be numpy or numba, not {way!r}", "CKPTSPEC_ELEMENTS")
+    way = setting("CKPTSPEC_ELEMENTS", "numpy", "numba")
     choice = None if way == "numpy" else _compiled.get(scalar.name)
     measure = None if choice is None else choice.engine(len(raw[0]), at_once=way == "numba")
     if measure is not None:

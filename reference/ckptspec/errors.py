@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .findings import Finding
 
-__all__ = ["ArgumentError", "CheckpointError", "FormatError"]
+__all__ = ["ArgumentError", "CheckpointError", "FormatError", "SettingError"]
 
 
 class CheckpointError(Exception):
@@ -64,3 +64,7 @@ class ArgumentError(CheckpointError, ValueError):
     def __init__(self, message: str, path: str = "") -> None:
         self.path = path
         super().__init__(f"{path}: {message}" if path else message)
+
+
+class SettingError(ArgumentError):
+    """An environment variable, ``path``, has a value that the library does not know."""

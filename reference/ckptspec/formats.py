@@ -61,7 +61,7 @@ class FormatModule(Protocol):
 def module_of(format: str) -> FormatModule:
     """Return the module of a format; ArgumentError if there is no such format."""
     if not isinstance(format, str) or format not in FORMATS:
-        raise ArgumentError(f"found {format!r}, expected one of {', '.join(FORMATS)}", "format")
+        raise ArgumentError(f"found {show(format)}, expected one of {', '.join(FORMATS)}", "format")
     return cast(FormatModule, importlib.import_module(f".{format}", __package__))
 
 

@@ -192,6 +192,7 @@ _INT: Final = re.compile(
     rb"([+-]?)(?:0[xX]([0-9a-fA-F][0-9a-fA-F_]*+)|0[oO]([0-7][0-7_]*+)|0[bB]([01][01_]*+)|(?:0[uU])?([0-9][0-9_]*+))"
 )
 _INT_BASES: Final = (16, 8, 2, 10)
+_SHORT_INT: Final = len(str(INT_MAX))  # decimal digits of which any number is in range
 _INT_DIGITS: Final = 63  # of the largest number in base 2: more can only be out of range
 
 # As C's strtod takes them: blanks in front, none behind. Underscores were taken out before.
@@ -208,6 +209,8 @@ def parse_int(atom: bytes) -> int:
 
     Deviation: numbers in ``0x``, ``0o``, ``0b`` and ``0u`` forms that OCaml wraps round to fit are refused.
     """
+    if len(atom) < _SHORT_INT and atom.isdigit():  # nearly all are
+        return int(atom)
     match = _INT.fullmatch(atom)
     if not match:
         raise ValueError(f"not an integer: {show(atom)}")

@@ -14,7 +14,7 @@ import os
 import stat
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -37,6 +37,8 @@ __all__ = [
     "open_file",
     "open_source",
     "path_text",
+    "read_text_file",
+    "text_of",
 ]
 
 BLOCK: Final = 1 << 20  # bytes that are read at a time when a payload is streamed
@@ -202,6 +204,27 @@ class FileSource(Source):
             data = again
         return data
 
+    def first_nonzero(self, offset: int, size: int) -> tuple[int, int] | None:
+        """As above; holes, which a file can have for terabytes, are zeros that nobody needs to read."""
+        end = offset + size
+        while offset < end:
+            start, stop = self._stored(offset, end)
+            advance(start - offset)
+            found = super().first_nonzero(start, stop - start)
+            if found is not None:
+                return found
+            offset = stop
+        return None
+
+    def _stored(self, offset: int, end: int) -> tuple[int, int]:
+        """Return the first stretch of a range that is no hole; all of it where the system cannot tell."""
+        try:
+            start = min(end, os.lseek(self._fd, offset, os.SEEK_DATA))
+            return start, min(end, os.lseek(self._fd, start, os.SEEK_HOLE)) if start < end else end
+        except (AttributeError, OSError) as error:
+            nothing = isinstance(error, OSError) and error.errno == errno.ENXIO and os.fstat(self._fd).st_size >= end
+            return (end, end) if nothing else (offset, end)
+
     def view(self, offset: int, size: int) -> memoryview:
         if self._map is None:
             self._map = self._mapped(private=False) if self.size else memoryview(b"")
@@ -349,3 +372,23 @@ def open_file(path: str | os.PathLike[str], *, mmap: bool = True) -> Source:
         content = memoryview(bytearray(source.size))
         source.readinto(0, content)
     return BufferSource(content, source.name)
+
+
+def text_of(blocks: Iterable[bytes | memoryview]) -> bytes:
+    """Return what a file of text holds, given block by block; ArgumentError at the first NUL, which no text has.
+
+    So a file that is no text, such as one with a hole of terabytes, is not read to its end.
+    """
+    data = bytearray()
+    for block in blocks:
+        at = bytes(block).find(b"\0")
+        if at >= 0:
+            raise ArgumentError(f"the byte at {len(data) + at} is a NUL: this is no text")
+        data += block
+    return bytes(data)
+
+
+def read_text_file(path: str | os.PathLike[str]) -> bytes:
+    """Return what a file of text holds, pipes included; errors are those of ``text_of``, and OSError."""
+    with open(path_text(path), "rb") as file:
+        return text_of(iter(lambda: file.read(BLOCK), b""))

@@ -294,7 +294,10 @@ def _fits(case: Case, wanted: Mapping[str, list[str] | None], patterns: list[str
 
 
 def _listed(names: str | Iterable[str], path: str) -> list[str]:
-    made = [names] if isinstance(names, str) else list(names)
+    try:
+        made = [names] if isinstance(names, str) else list(names)
+    except TypeError:
+        made = []
     if not made or not all(isinstance(name, str) for name in made):
         raise ArgumentError(f"found {show(names)}, expected a name or several", path)
     return made
@@ -359,6 +362,7 @@ def check_reader(
             return garbage(f"accepted, but what was returned is not a document: {printable(str(error))}")
 
     _check_direction(case, DECODE)
+    _check_refusal(refusal)
     answer, error = _asked(ask, refusal)
     expected = case.document if content else None
     _settle(case, judge_decoder(case, expected, answer), answer, error, strict)
@@ -398,6 +402,7 @@ def check_writer(
         return Answer(kind="accepted", detail=f"wrote {count(len(data), 'byte')}", data=bytes(data))
 
     _check_direction(case, ENCODE)
+    _check_refusal(refusal)
     answer, error = _asked(ask, refusal)
     _settle(case, judge_encoder(case, case.document, answer), answer, error, strict)
 
@@ -406,6 +411,12 @@ def _check_direction(case: Case, direction: str) -> None:
     if direction not in case.directions:
         who = "reader" if direction == DECODE else "writer"
         raise ArgumentError(f"{case.id} is no case for a {who}; select with direction='{direction}'", "case")
+
+
+def _check_refusal(refusal: Refusal) -> None:
+    kinds = refusal if isinstance(refusal, tuple) else (refusal,)
+    if not kinds or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+        raise ArgumentError(f"found {show(refusal)}, expected a type of exceptions, or a tuple of some", "refusal")
 
 
 def _asked(ask: Callable[[], Answer], refusal: Refusal) -> tuple[Answer, Exception | None]:

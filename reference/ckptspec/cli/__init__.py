@@ -12,11 +12,11 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from .. import __version__
-from ..errors import CheckpointError
-from ..text import printable
+from ..errors import CheckpointError, SettingError
+from ..text import harmless, printable
 
 __all__ = ["EXPORTS", "build_parser", "main"]
 
@@ -24,10 +24,23 @@ _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or 
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that does not keep silent if its help cannot be printed."""
+    """A parser whose messages may be shown: words that nobody knows are often names of files.
+
+    It does not keep silent if its help cannot be printed.
+    """
+
+    def error(self, message: str) -> NoReturn:
+        super().error(harmless(message))
 
     def _print_message(self, message: str, file: Any = None) -> None:
         (file or sys.stderr).write(message)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:  # --option=--, else taken for []
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
 
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -260,7 +273,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return 130
     except CheckpointError as error:
         print(f"ckptspec: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, SettingError) else 1
     except MemoryError:
         print("ckptspec: there is not enough memory", file=sys.stderr)
         return 2

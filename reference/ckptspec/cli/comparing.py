@@ -14,8 +14,9 @@ from ..contents import DENSE, Contents, Entry, contents_of
 from ..formats import FORMATS
 from ..progress import meter
 from ..publish import publishing, writable
+from ..source import text_of
 from ..terminal import Style, columns
-from ..text import count, printable, shorten
+from ..text import count, printable, shorten, show
 from ..urls import shown_url
 from .io import open_argument, print_json, shown, would_overwrite
 
@@ -60,7 +61,7 @@ def digest(args: argparse.Namespace) -> int:
     expected = None
     if args.check is not None:
         with open_argument(args.check) as source:
-            expected = parse_manifest(source.read(0, source.size))
+            expected = parse_manifest(text_of(source.blocks(0, source.size)))
     verify = args.verify or args.manifest is not None
     with open_argument(args.file) as source, meter(source.size * (1 + verify), "digest"):
         made = digest_of(contents_of(source, verify=verify))
@@ -147,6 +148,9 @@ def diff(args: argparse.Namespace) -> int:
                 facts=not args.no_facts and args.only is None,
                 dtypes=not args.ignore_dtype,
             )
+        if args.only is not None and not found.compared and not found.removed and not found.added:
+            print(f"ckptspec: no tensor has a name like {' or '.join(map(show, args.only))}", file=sys.stderr)
+            return 2
         if args.json:
             print_json({"a": _side(args.one, found.one), "b": _side(args.other, found.other), **_as_json(found)})
         else:

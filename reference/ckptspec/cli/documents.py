@@ -12,7 +12,7 @@ from .. import neutral
 from ..errors import ArgumentError, FormatError
 from ..formats import format_of, module_of
 from ..progress import meter
-from ..source import Source, open_file
+from ..source import Source, open_file, text_of
 from . import os_error
 from .io import open_argument
 
@@ -66,7 +66,7 @@ def encode(args: argparse.Namespace) -> int:
     from ..publish import publishing
 
     with open_argument(args.document) as source:
-        document = neutral.parse_json(source.read(0, source.size))
+        document = neutral.parse_json(text_of(source.blocks(0, source.size)))
     data = encode_document(document)
     if args.output != "-":
         with publishing(args.output) as draft:

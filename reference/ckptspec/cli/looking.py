@@ -13,7 +13,7 @@ from ..regions import hex_dump
 from ..source import Source
 from ..spec.rules import CANONICAL, REJECT, RULES, UPSTREAM, Rule
 from ..terminal import Style, columns, wrapped
-from ..text import count, printable, shorten
+from ..text import count, printable, shorten, show
 from ..urls import shown_url
 from . import os_error
 from .io import open_argument, print_json, shown, would_overwrite
@@ -30,7 +30,7 @@ _COLOUR = {REJECT: "red", CANONICAL: "yellow", "note": "cyan"}
 def validate(args: argparse.Namespace) -> int:
     """Look at every file, whatever is wrong with others; 2 if one could not be read, else 1 if one was refused."""
     if args.format is not None and args.format not in FORMATS:
-        print(f"ckptspec: unknown format {args.format!r}, expected one of {', '.join(FORMATS)}", file=sys.stderr)
+        print(f"ckptspec: unknown format {show(args.format)}, expected one of {', '.join(FORMATS)}", file=sys.stderr)
         return 2
     counts = {"files": len(args.files), "accepted": 0, "refused": 0, "not_canonical": 0, "unreadable": 0}
     results: list[dict[str, Any]] = []
@@ -162,7 +162,7 @@ def inspect(args: argparse.Namespace) -> int:
             style = Style(sys.stdout)
             if args.hex and known is not None:
                 if not _print_hex(source, known, args.only, style):
-                    print(f"ckptspec: no field begins with {printable(args.only)!r}", file=sys.stderr)
+                    print(f"ckptspec: no field begins with '{printable(args.only)}'", file=sys.stderr)
                     return 2
             else:
                 print_parts(known, parts, style)
@@ -217,7 +217,7 @@ def explain(args: argparse.Namespace) -> int:
 
         close = difflib.get_close_matches(args.rule.upper(), RULES, 3, 0.6)
         hint = f"; did you mean {' or '.join(close)}?" if close else "; without a rule, `ckptspec explain` lists them"
-        print(f"ckptspec: there is no rule {printable(args.rule)!r}{hint}", file=sys.stderr)
+        print(f"ckptspec: there is no rule '{printable(args.rule)}'{hint}", file=sys.stderr)
         return 2
     if args.json:
         print_json(_rule_json(rule))

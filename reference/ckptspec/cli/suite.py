@@ -40,7 +40,7 @@ def vectors(args: argparse.Namespace) -> int:
     for name, names in known.items():
         asked = getattr(args, name)
         if asked is not None and asked not in names and asked.upper() not in names:
-            print(f"ckptspec: unknown {name} {printable(asked)!r}", file=sys.stderr)
+            print(f"ckptspec: unknown {name} '{printable(asked)}'", file=sys.stderr)
             return 2
     cases = [
         case

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..examination import Examination, Stop
+from ..examination import Examination, Stop, undisturbed
 from ..spec.layout import field
 from ..spec.schema import OCANNL_MAX_HEADER, OcannlFrame
 from ..text import count
@@ -37,8 +37,9 @@ def examine(exam: Examination) -> Anatomy | None:
     try:
         anatomy = _frame(exam)
         _text(exam, anatomy)
-        read_header(exam, anatomy)
-        _Whole(exam, anatomy).check()
+        with undisturbed(len(anatomy.text)):
+            read_header(exam, anatomy)
+            _Whole(exam, anatomy).check()
     except Stop:
         pass
     return anatomy

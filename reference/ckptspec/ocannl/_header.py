@@ -35,6 +35,7 @@ from ._values import ValueReader, form_of
 __all__ = ["read_header", "read_records"]
 
 _KEYS: Final = {name: {key.name.encode(): key for key in table} for name, table in OCANNL_RECORDS.items()}
+_PLACES: Final = {kind: {key.name: place for place, key in enumerate(table)} for kind, table in OCANNL_RECORDS.items()}
 
 # ------------------------------------------------------------------------------------------------------- the plain way
 
@@ -154,12 +155,12 @@ class _Record:
     ) -> None:
         self.reading = reading
         self.keys = _KEYS[kind]
+        self.places = _PLACES[kind]
         self.path = path
         self.name = name
         self.readers = readers or {}
-        self.values: dict[str, Any] = dict.fromkeys(key.name for key in self.keys.values())
+        self.values: dict[str, Any] = dict.fromkeys(self.places)
         self.paths: dict[str, tuple[int, ...]] = {}
-        self._order = list(self.values)
         self._latest = -1
 
     def take(self, index: int, pair: Sexp) -> None:
@@ -182,16 +183,17 @@ class _Record:
         if key.name in self.paths:
             emit("OCANNL-REC-REPEATED", at, name, "it again", "it once")
             return
-        place = self._order.index(key.name)
+        place = self.places[key.name]
         if place < self._latest:
-            emit("OCANNL-REC-ORDER", at, name, f"it after {self._order[self._latest]}", "it before")
-        self._latest = max(self._latest, place)
-        self.paths[key.name] = (*at, 1)
+            emit("OCANNL-REC-ORDER", at, name, f"it after {list(self.places)[self._latest]}", "it before")
+        else:
+            self._latest = place
+        inside = self.paths[key.name] = (*at, 1)
         special = self.readers.get(key.name)
         if special is not None:
-            self.values[key.name] = special(pair[1], (*at, 1))
+            self.values[key.name] = special(pair[1], inside)
         else:
-            self.values[key.name] = self.reading.value(key, pair[1], (*at, 1), name)
+            self.values[key.name] = self.reading.value(key, pair[1], inside, name)
 
     def finish(self) -> dict[str, Any]:
         """Return the values by their keys, None for those that are not there or cannot be read."""

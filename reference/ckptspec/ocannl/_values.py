@@ -14,6 +14,7 @@ from ._anatomy import PRECISIONS
 
 __all__ = ["ValueReader", "form_of"]
 
+_ONE_PRECISION: Final = f"one of {', '.join(atom.decode() for atom in PRECISIONS)}"
 # What an integer breaks that is below the least of its key.
 _TOO_SMALL: Final = {
     "alignment": "OCANNL-HDR-ALIGN",
@@ -122,8 +123,7 @@ class ValueReader(ABC):
             self._wrong(key, value, path, name)
             return None
         if value not in PRECISIONS:
-            known = ", ".join(atom.decode() for atom in PRECISIONS)
-            self.emit("OCANNL-TEN-PREC", path, name, show(value), f"one of {known}")
+            self.emit("OCANNL-TEN-PREC", path, name, show(value), _ONE_PRECISION)
         return PRECISIONS.get(value)
 
     def _option(self, key: Key, value: Sexp, path: tuple[int, ...], name: str) -> Any:

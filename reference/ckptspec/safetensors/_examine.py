@@ -7,11 +7,10 @@ numbers; only where it finds something odd, and for validation, the header is re
 
 from __future__ import annotations
 
-import gc
 import itertools
 from typing import Any, Final
 
-from ..examination import Examination, Stop
+from ..examination import Examination, Stop, undisturbed
 from ..spec.dtypes import SAFETENSORS_DTYPES
 from ..spec.layout import field
 from ..spec.schema import (
@@ -30,8 +29,9 @@ from ._json import JsonError, Node, Scanner, plain
 __all__ = ["examine", "read_again", "read_pairs"]
 
 _U64: Final = 1 << 64
-_LONG: Final = 1 << 17  # bytes of a header of which the collector of garbage would take a good part of the time
 _KEYS: Final = {key.name: key for key in SAFETENSORS_ENTRY}
+_ONLY_KEYS: Final = f"{', '.join(_KEYS)} only"
+_ONE_DTYPE: Final = f"one of {', '.join(SAFETENSORS_DTYPES)}"
 _JSON_RULES: Final = {
     "syntax": "SAFETENSORS-TXT-JSON",
     "depth": "SAFETENSORS-TXT-DEPTH",
@@ -50,10 +50,11 @@ def examine(exam: Examination, *, placed: bool = False) -> Anatomy | None:
     try:
         anatomy = _frame(exam)
         _text(exam, anatomy)
-        if placed or not _plain(exam, anatomy):
-            anatomy.entries, anatomy.metadata = [], None
-            _Reading(exam, anatomy).header()
-            _Whole(exam, anatomy).check()
+        with undisturbed(len(anatomy.text)):
+            if placed or not _plain(exam, anatomy):
+                anatomy.entries, anatomy.metadata = [], None
+                _Reading(exam, anatomy).header()
+                _Whole(exam, anatomy).check()
     except Stop:
         pass
     return anatomy
@@ -112,16 +113,6 @@ def _plain(exam: Examination, anatomy: Anatomy) -> bool:
     """
     if not anatomy.text.startswith(b"{"):
         return False
-    if len(anatomy.text) < _LONG or not gc.isenabled():
-        return _plain_header(exam, anatomy)
-    gc.disable()  # it would look again and again at what is made here, none of which is garbage
-    try:
-        return _plain_header(exam, anatomy)
-    finally:
-        gc.enable()
-
-
-def _plain_header(exam: Examination, anatomy: Anatomy) -> bool:
     read = plain(anatomy.text)
     if read is None:
         return False
@@ -228,10 +219,12 @@ class _Reading:
             scanner.at += 1
             return
         while True:
-            key = scanner.string()
-            scanner.take(b":", "a colon")
-            value = scanner.value(1)
-            self.pair(key, value)
+            plain = scanner.plain_pair(len(_KEYS))
+            if plain is None:
+                key = scanner.string()
+                scanner.take(b":", "a colon")
+                plain = key, scanner.value(1)
+            self.pair(*plain)
             if scanner.peek() == b"}":
                 scanner.at += 1
                 return
@@ -292,14 +285,14 @@ class _Reading:
     def _values(self, entry: Entry, places: dict[str, Place], value: Node, path: str) -> None:
         seen: set[str] = set()
         for key, content in value.value:
-            where = f"{path}.{_brief(key.value)}"
+            where = f"{path}.{key.value if key.value in _KEYS else _brief(key.value)}"
             if key.value in seen:
                 self.emit("SAFETENSORS-TEN-KEYDUP", key, where, "a duplicate key", "each key once")
                 continue
             seen.add(key.value)
             if key.value not in _KEYS:
                 if self.exam.thorough:
-                    expected = f"{', '.join(_KEYS)} only"
+                    expected = _ONLY_KEYS
                     self.exam.emit("SAFETENSORS-TEN-UNKNOWN", *_place(key), where, "an unknown key", expected)
                 continue
             places[key.value] = _place(content)
@@ -314,7 +307,7 @@ class _Reading:
         entry.dtype = SAFETENSORS_DTYPES.get(value.value) if value.kind == "string" else None
         if entry.dtype is None:
             found = show(value.value) if value.kind == "string" else _form(value)
-            self.emit("SAFETENSORS-TEN-DTYPE", value, path, found, f"one of {', '.join(SAFETENSORS_DTYPES)}")
+            self.emit("SAFETENSORS-TEN-DTYPE", value, path, found, _ONE_DTYPE)
 
     def _extents(self, entry: Entry, value: Node, path: str) -> None:
         numbers = self._numbers(value, path, "SAFETENSORS-TEN-SHAPE", None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 __all__ = ["JsonError", "Node", "Scanner", "plain", "spelled"]
@@ -72,8 +73,29 @@ _BLANKS: Final = re.compile(rb"[ \t\n\r]*+")
 _STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _CONSTANTS: Final = {b"true": True, b"false": False, b"null": None}
+_QUOTE: Final = ord('"')
 _CONSTANT: Final = re.compile(rb"true|false|null")
+_BLANK: Final = rb"[ \t\n\r]*+"
+_PLAIN_STRING: Final = rb'"[^"\\\x00-\x1f\x80-\xff]*+"'
+_PLAIN_ARRAY: Final = rb"\[%b(?:[1-9][0-9]*+|0)(?:%b,%b(?:[1-9][0-9]*+|0))*+%b\]|\[%b\]" % ((_BLANK,) * 5)
+_PLAIN_PAIR: Final = rb"%b(%b)%b:%b(%b|%b)%b" % (
+    _BLANK,
+    _PLAIN_STRING,
+    _BLANK,
+    _BLANK,
+    _PLAIN_STRING,
+    _PLAIN_ARRAY,
+    _BLANK,
+)
+_DIGITS: Final = re.compile(rb"[0-9]++")
 _LONE: Final = re.compile("[\ud800-\udfff]")
+
+
+@cache
+def _plain_pair(pairs: int) -> re.Pattern[bytes]:
+    """Return the pattern of a string and an object; its groups are the two, and then keys and values by turns."""
+    inside = b",".join([_PLAIN_PAIR] * pairs)
+    return re.compile(rb"%b(%b)%b:%b(\{%b\})" % (_BLANK, _PLAIN_STRING, _BLANK, _BLANK, inside))
 
 
 class Scanner:
@@ -106,6 +128,32 @@ class Scanner:
         if self.peek() != byte:
             self.fail(expected)
         self.at += 1
+
+    def plain_pair(self, pairs: int) -> tuple[Node, Node] | None:
+        """Read a string and an object of so many pairs at once; None, and nothing is read, unless all of it is plain.
+
+        Plain are strings of ASCII without escapes and arrays of integers. What is returned is what ``string`` and
+        ``value`` would return.
+        """
+        match = _plain_pair(pairs).match(self.text, self.at)
+        if match is None:
+            return None
+        self.at = match.end()
+        members = [
+            (self._plain_string(match, at), self._plain_value(match, at + 1)) for at in range(3, match.re.groups, 2)
+        ]
+        return self._plain_string(match, 1), Node(*match.span(2), "object", members)
+
+    @staticmethod
+    def _plain_string(match: re.Match[bytes], group: int) -> Node:
+        return Node(*match.span(group), "string", match[group][1:-1].decode("ascii"))
+
+    def _plain_value(self, match: re.Match[bytes], group: int) -> Node:
+        start, end = match.span(group)
+        if self.text[start] == _QUOTE:
+            return self._plain_string(match, group)
+        found = _DIGITS.finditer(self.text, start, end)
+        return Node(start, end, "array", [Node(*item.span(), "number", item[0].decode("ascii")) for item in found])
 
     def string(self) -> Node:
         """Read a string."""
