@@ -54,8 +54,8 @@ def _run(args: argparse.Namespace) -> int:
         for name in given:
             if name not in known:
                 raise ArgumentError(f"there is no {what} {show(name)}", f"--{what}")
-    if args.write and (args.rule or args.format or args.list):
-        raise ArgumentError("only a run over all formats can be written", "--write")
+    if args.write and (args.rule or args.list):
+        raise ArgumentError("only a run over all of a module can be written", "--write")
     if args.jobs < 1:
         raise ArgumentError("expected at least 1", "--jobs")
     campaign = prepare()
@@ -73,7 +73,10 @@ def _run(args: argparse.Namespace) -> int:
         print(_report(verdicts))
         print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
     if args.write:
-        results.RESULTS.write_text(results.dump(results.results_of(verdicts)), "utf-8")
+        made = results.results_of(verdicts)
+        if partial and results.RESULTS.exists():
+            made = results.merged(results.load(), made, campaign.mutants)
+        results.RESULTS.write_text(results.dump(made), "utf-8")
     return 1 if wrong or any(map(counts_for_status, verdicts)) else 0
 
 

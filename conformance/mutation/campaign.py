@@ -69,7 +69,10 @@ class Campaign:
         """Run mutants on the suite; return their verdicts, in their order."""
         jobs = [Job(mutant, self._plan(mutant)) for mutant in mutants]
         outcomes = run(jobs, self.cases, self.traced.seconds, workers=workers, progress=progress)
-        return [Verdict(mutant, outcome.killed, outcome.how) for mutant, outcome in zip(mutants, outcomes, strict=True)]
+        return [
+            Verdict(mutant, outcome.killed, outcome.how, outcome.tried, outcome.seconds)
+            for mutant, outcome in zip(mutants, outcomes, strict=True)
+        ]
 
     def _plan(self, mutant: Mutant) -> Mapping[str, Sequence[int]]:
         """Return the cases to be tried for each rule, those first that are about it.

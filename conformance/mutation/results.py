@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .campaign import KILLED, Verdict, is_rule
+from .campaign import EQUIVALENT, KILLED, Verdict, is_rule
 from .mutants import Mutant
 
-__all__ = ["RESULTS", "Results", "known_tests", "load", "results_of", "stale"]
+__all__ = ["RESULTS", "Results", "known_tests", "load", "merged", "results_of", "stale"]
 
 RESULTS: Final = Path(__file__).parent / "results.json"
 RENEW: Final = "python -m ckptspec.conformance.mutation --search --write"
@@ -23,7 +23,7 @@ survive, by module and operator. ``survivors``: the finer mutants that nothing k
 
 
 def results_of(verdicts: Sequence[Verdict]) -> Results:
-    """Return what is kept of a run of all mutants."""
+    """Return what is kept of a run."""
     finer: dict[str, dict[str, Counter[str]]] = {}
     for verdict in verdicts:
         if not is_rule(verdict.mutant):
@@ -37,8 +37,26 @@ def results_of(verdicts: Sequence[Verdict]) -> Results:
         "survivors": [
             verdict.mutant.key
             for verdict in verdicts
-            if not is_rule(verdict.mutant) and verdict.status not in (KILLED, "equivalent")
+            if not is_rule(verdict.mutant) and verdict.status not in (KILLED, EQUIVALENT)
         ],
+    }
+
+
+def merged(old: Results, new: Results, mutants: Sequence[Mutant]) -> Results:
+    """Return the results of a run of some modules, or of checks alone, and for the rest those that there were.
+
+    ``mutants`` are all that there are: what was said of others is dropped.
+    """
+    there = {mutant.key for mutant in mutants}
+    again = {row["module"] for row in new["checks"]}
+    checks = [row for row in old["checks"] if row["module"] not in again] + new["checks"]
+    finer = {module: rows for module, rows in old["finer"].items() if module not in new["finer"]}
+    survivors = [key for key in old["survivors"] if key.partition(":")[0] not in new["finer"]]
+    order = {mutant.key: number for number, mutant in enumerate(mutants)}
+    return {
+        "checks": sorted((row for row in checks if row["key"] in there), key=lambda row: order[row["key"]]),
+        "finer": finer | new["finer"],
+        "survivors": sorted((key for key in survivors + new["survivors"] if key in there), key=order.__getitem__),
     }
 
 

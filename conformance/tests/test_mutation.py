@@ -249,7 +249,7 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     for argv, told in (
         (["--rule", "OAM-NO-RULE"], "--rule: there is no rule 'OAM-NO-RULE'"),
         (["--format", "gguf"], "--format: there is no format 'gguf'"),
-        (["--checks", "--write"], "--write: only a whole run can be written"),
+        (["--rule", "OAM-SEC-RANGE", "--write"], "--write: only a run over all of a module can be written"),
         (["-j", "0"], "--jobs: expected at least 1"),
     ):
         assert main(argv) == 2

@@ -459,7 +459,7 @@ class TorchTensor:
         return self
 
     def contiguous(self) -> TorchTensor:
-        return TorchTensor(np.ascontiguousarray(self.array), self.dtype[6:])
+        return TorchTensor(np.asarray(self.array, order="C"), self.dtype[6:])
 
     def view(self, dtype: np.dtype[Any]) -> TorchTensor:
         return TorchTensor(self.array.view(dtype), dtype.name)
@@ -497,6 +497,8 @@ def test_tensors_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == safetensors.dumps({"w": Tensor(dtype="F4", shape=(2, 6), data=pairs.tobytes())})
     with pytest.raises(ArgumentError, match="dtype complex128"):
         safetensors.dumps({"w": TorchTensor(np.zeros(1, np.complex128), "complex128")})
+    with pytest.raises(ArgumentError, match="a scalar of two 4-bit elements has no shape"):
+        safetensors.dumps({"w": TorchTensor(np.uint8(1), "float4_e2m1fn_x2")})  # type: ignore[arg-type]
 
 
 def test_tensors_of_the_real_torch_are_written_as_the_official_package_writes_them() -> None:

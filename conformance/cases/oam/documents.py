@@ -74,6 +74,7 @@ REFUSED: dict[str, tuple[str, Change]] = {
     "bytes_short": ("fewer bytes than the shape needs", put(*_W, "data", to="0000803f")),
     "bytes_long": ("more bytes than the shape needs", put(*_W, "data", to="00" * 12)),
     "elements_overflow": ("extents that reach 2^64", put(*_W, "shape", to=["4294967296", "4294967296", "0"])),
+    "sizeof_f32": ("2^62 elements of 4 bytes", put(*_W, "shape", to=["4611686018427387904"])),
     "extent_2_64": ("an extent of 2^64", put(*_W, "shape", to=["18446744073709551616"])),
     "dtype_unknown": ("an unknown dtype", put(*_W, "dtype", to="f8")),
     "dtype_case": ("a dtype in capitals", put(*_W, "dtype", to="F32")),
