@@ -29,7 +29,7 @@ import ckptspec
 from ..cli import build_parser
 from ..text import count, shorten
 from .catalogue import MANIFEST, load_suite
-from .operations import call, expected_status, run
+from .operations import call, expected_status, run, verb_of
 from .outcome_report import FAILED
 from .runner import Options, Runner, reference_decoder, reference_encoder
 
@@ -127,7 +127,7 @@ def _operations() -> tuple[str, list[str]]:
     number, used = 0, {"save", "schema"}
     for name, outcome in run():
         number += 1
-        used.add(name.split(" ", 1)[0])
+        used.add(verb_of(name))
         if outcome.status != expected_status(name):
             told = shorten(outcome.complaints.decode(errors="replace").strip())
             faults.append(f"{_NAME} {name}: exit status {outcome.status}, expected {expected_status(name)}: {told}")

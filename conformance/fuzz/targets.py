@@ -167,7 +167,9 @@ def _inspect(subject: Subject) -> None:
         require(end == len(subject.data), f"the bytes from {end} on have no meaning")
     known = recognise(subject.source())
     for as_hex, as_json in ((False, False), (True, False), (True, True)):
-        verb = argparse.Namespace(file="-", hex=as_hex, json=as_json, only="", html=None, no_values=False)
+        verb = argparse.Namespace(
+            file="-", hex=as_hex, json=as_json, only="", html=None, no_values=False, structure_only=False
+        )
         with captured(subject.data) as printed:
             status = looking.inspect(verb)
         printed.check()

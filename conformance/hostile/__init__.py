@@ -6,7 +6,6 @@ and ``WORDS`` say what is done with them. ``python -m ckptspec.conformance.hosti
 
 from __future__ import annotations
 
-import os
 
 from . import oam, ocannl, safetensors
 from .commands import COMMANDS, WORDS, Command, Words
@@ -17,6 +16,6 @@ __all__ = ["COMMANDS", "FILES", "NAMES", "TEXTS", "TWINS", "WORDS", "Command", "
 
 FILES: tuple[Hostile, ...] = (*oam.FILES, *ocannl.FILES, *safetensors.FILES)
 NAMES: tuple[bytes, ...] = (
-    *(os.fsencode(text) for text in texts_for(200, "/\0") if text not in (".", "..")),
+    *(text.encode("utf-8", "surrogateescape") for text in texts_for(200, "/\0") if text not in (".", "..")),
     *(raw for _, raw in BYTES if b"/" not in raw),
 )

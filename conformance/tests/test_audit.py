@@ -509,9 +509,11 @@ def test_ctrl_c_leaves_a_database_that_goes_on(
 ) -> None:
     from ckptspec.audit.showing import Shown
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
     with monkeypatch.context() as patched:
         patched.setattr(Shown, "examined", lambda self, result: os.kill(os.getpid(), signal.SIGINT))
         assert main(["audit", str(tree), "--db", str(database), "-j", "1"]) == 130
+    signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err.endswith("ckptspec: interrupted\n")
     with View(database) as view:
         summary = view.summary()

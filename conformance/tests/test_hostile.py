@@ -24,6 +24,7 @@ from ckptspec.conformance.hostile import COMMANDS, FILES, NAMES, TWINS, WORDS, H
 from ckptspec.conformance.hostile.judge import Page, check_html, check_json, check_text
 from ckptspec.conformance.hostile.run import GOOD, call
 from ckptspec.conformance.hostile.trials import good_file, plain_page, try_file, try_words
+from ckptspec.conformance.operations import verb_of
 from ckptspec.conformance.tests.browser import View, chromium, view
 from ckptspec.formats import module_of
 from ckptspec.html.inspection import inspection
@@ -195,7 +196,9 @@ def test_every_kind_of_file_is_there_for_every_format() -> None:
         assert all(kind in there for there in kinds.values()), kind
     assert len({item.name for item in FILES}) == len(FILES)
     assert len({command.name for command in COMMANDS}) == len(COMMANDS)
-    verbs = {command.words[0] for command in COMMANDS} | {words.words[0] for words in WORDS}
+    verbs = {
+        verb_of(" ".join(words)) for words in [command.words for command in COMMANDS] + [words.words for words in WORDS]
+    }
     parser = hostile_parser()
     assert set(parser) <= verbs, set(parser) - verbs
 

@@ -585,7 +585,7 @@ def test_a_project_that_does_not_ask_pays_next_to_nothing(tmp_path: Path) -> Non
     code, *loaded = done.stdout.splitlines()[-1].split()
     assert code == "0"
     assert "ckptspec.pytest_plugin" in loaded
-    light = ("_mapped", "_system", "errors", "formats", "progress", "pytest_plugin", "source", "text")
+    light = ("_mapped", "_system", "errors", "formats", "progress", "pytest_plugin", "source", "text", "urls")
     assert set(loaded) <= {"ckptspec", *(f"ckptspec.{name}" for name in light)}
 
 

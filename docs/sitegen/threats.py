@@ -46,6 +46,7 @@ PROMISES: Final = (
             "test_ocannl_properties.py::test_arbitrary_bytes",
             "test_safetensors_properties.py::test_any_damage",
             "test_safetensors_properties.py::test_arbitrary_bytes",
+            "test_fuzz.py::test_nothing_fails_on_the_corpus_and_golden_files",
         ),
     ),
     Promise(
@@ -55,6 +56,8 @@ PROMISES: Final = (
             "test_suite.py::test_every_rule_has_its_case",
             "test_suite.py::test_every_reject_rule_can_come_alone",
             "test_suite.py::test_file",
+            "test_mutation.py::test_the_checks_of_all_rules_are_killed",
+            "test_differential.py::test_golden_files",
         ),
     ),
     Promise(
@@ -74,6 +77,7 @@ PROMISES: Final = (
             "test_ocannl_hostile.py::test_hostile_header_takes_little_memory",
             "test_sexp.py::TestDepthAndSize::test_linear",
             "test_safetensors_properties.py::test_extreme_numbers",
+            "test_hostile.py::test_memory_follows_the_size_of_the_file",
         ),
     ),
     Promise(
@@ -97,7 +101,13 @@ PROMISES: Final = (
     Promise(
         NAMES,
         "Names and texts of a file are shown escaped: no terminal sequence, no change of direction, no second line.",
-        ("test_cli.py::test_hostile_names_are_escaped", "test_runner.py::test_garbage_is_shown"),
+        (
+            "test_cli.py::test_hostile_names_are_escaped",
+            "test_runner.py::test_garbage_is_shown",
+            "test_hostile.py::test_hostile_files_on_every_command",
+            "test_hostile.py::test_hostile_names_of_files_on_every_command",
+            "test_hostile.py::test_hostile_words_on_the_command_line",
+        ),
     ),
     Promise(
         NAMES,
@@ -158,7 +168,7 @@ PROMISES: Final = (
         PROCESS,
         "Many writers and many readers of one path: each reader sees one whole file, the old one or a new one.",
         (
-            "test_publish.py::test_killed_writers_and_readers_at_once",
+            "test_storage.py::test_twenty_writers_and_twenty_readers",
             "test_ocannl_atomic.py::test_writers_and_readers_at_once",
             "test_ocannl_atomic.py::test_a_training_checkpoint_is_restored_while_it_is_replaced",
         ),
@@ -183,14 +193,19 @@ PROMISES: Final = (
     Promise(
         PROCESS,
         "A file that shrinks while it is examined or hashed is an error, and no signal.",
-        ("test_streaming.py::test_reading_ahead_of_a_file_that_shrinks", "test_digest.py::test_file_that_shrinks"),
+        (
+            "test_streaming.py::test_reading_ahead_of_a_file_that_shrinks",
+            "test_digest.py::test_file_that_shrinks",
+            "test_storage.py::test_a_file_that_changes_while_it_is_read",
+            "test_storage.py::test_no_verb_touches_a_map",
+        ),
     ),
     Promise(
         DISK,
         "A save that fails, at whatever call, leaves the old file and no other.",
         (
-            "test_publish.py::test_failures_leave_the_old_file",
-            "test_publish.py::test_short_writes_are_continued",
+            "test_faults.py::test_every_call_fails",
+            "test_publish.py::test_short_reads_and_short_writes_are_continued",
             "test_ocannl_atomic.py::test_calls_that_fail",
             "test_ocannl_atomic.py::test_no_room",
         ),
@@ -201,7 +216,8 @@ PROMISES: Final = (
         (
             "test_ocannl_atomic.py::test_killed_at_random_moments",
             "test_ocannl_atomic.py::test_killed_while_writing",
-            "test_publish.py::test_a_failing_directory_sync_is_reported_and_the_new_file_stands",
+            "test_storage.py::test_killed_at_random_moments",
+            "test_faults.py::test_every_call_fails",
         ),
     ),
 )
