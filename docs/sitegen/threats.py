@@ -169,7 +169,6 @@ PROMISES: Final = (
         "Many writers and many readers of one path: each reader sees one whole file, the old one or a new one.",
         (
             "test_storage.py::test_twenty_writers_and_twenty_readers",
-            "test_ocannl_atomic.py::test_writers_and_readers_at_once",
             "test_ocannl_atomic.py::test_a_training_checkpoint_is_restored_while_it_is_replaced",
         ),
     ),
@@ -206,7 +205,6 @@ PROMISES: Final = (
         (
             "test_faults.py::test_every_call_fails",
             "test_publish.py::test_short_reads_and_short_writes_are_continued",
-            "test_ocannl_atomic.py::test_calls_that_fail",
             "test_ocannl_atomic.py::test_no_room",
         ),
     ),
