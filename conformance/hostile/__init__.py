@@ -6,7 +6,6 @@ and ``WORDS`` say what is done with them. ``python -m ckptspec.conformance.hosti
 
 from __future__ import annotations
 
-
 from . import oam, ocannl, safetensors
 from .commands import COMMANDS, WORDS, Command, Words
 from .files import Hostile
