@@ -255,14 +255,11 @@ def header_of(document: Document, random: Random | None = None) -> tuple[Sexp, b
         data += bytes(-len(data) % document["alignment"])
         tensors.append(writer.tensor(tensor, len(data)))
         data += bytes.fromhex(tensor["data"])
-    values: dict[str, Sexp] = {
-        "version": writer.integer(OCANNL_VERSION),
-        "alignment": writer.integer(document["alignment"]),
-        "tensors": tuple(tensors),
-    }
+    values: dict[str, Sexp] = {"version": writer.integer(OCANNL_VERSION), "tensors": tuple(tensors)}
     if document["alignment"] == 1 and writer.chance(0.5):
-        del values["alignment"]
         writer.asked.add("OCANNL-HDR-OLD")
+    else:
+        values["alignment"] = writer.integer(document["alignment"])
     if document["training"] is not None:
         values["training"] = writer.training(document["training"])
     return writer.record(OCANNL_HEADER, values), bytes(data), writer.asked
