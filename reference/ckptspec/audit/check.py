@@ -39,7 +39,7 @@ class Options:
     format: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: to send it to a worker and back would take three times as long
 class Job:
     """A file to be examined.
 
@@ -64,7 +64,7 @@ class Job:
 Row = tuple[str, str, int, int, str, str, str, str]  # rule, severity, offset, length, path, found, expected, hint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen, as above
 class Examined:
     """What an examination says. ``counts`` has the number of findings of each rule, ``findings`` the first of them.
 

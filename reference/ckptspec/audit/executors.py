@@ -25,7 +25,9 @@ __all__ = ["Batch", "Dispatcher", "Executor", "Processes"]
 
 LARGE: Final = 32 << 20  # bytes of a file that is examined alone
 _BATCH_BYTES: Final = 4 << 20  # of the files of a batch
-_BATCH_FILES: Final = 16
+_BATCH_FILES: Final = (4, 48)  # few at first, that all workers have something to do, and many when there are many
+_BATCH_FILES_ELSEWHERE: Final = 8  # at most, where each takes as long as a connection does
+_ROUNDS: Final = 8  # batches that each slot has had of a size before they become larger
 _TRIES: Final = 2  # of a batch of one file whose worker is lost: it may have been killed for another reason
 _STILLBORN: Final = 3  # workers in turn that do not even start
 _QUEUED: Final = 32  # batches for each slot that wait
@@ -68,6 +70,7 @@ class Dispatcher:
         self._options = options
         self._next: list[Job] = []
         self._next_bytes = 0
+        self._added = 0
         self._small: deque[Batch] = deque()
         self._large: deque[Batch] = deque()
         self._under_way: set[Batch] = set()
@@ -89,7 +92,11 @@ class Dispatcher:
             return
         self._next.append(job)
         self._next_bytes += job.size
-        if len(self._next) >= _BATCH_FILES or self._next_bytes >= _BATCH_BYTES:
+        self._added += 1
+        few, many = _BATCH_FILES
+        most = _BATCH_FILES_ELSEWHERE if job.address else many
+        enough = min(max(few, self._added // (_ROUNDS * self._executor.slots)), most)
+        if len(self._next) >= enough or self._next_bytes >= _BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:

@@ -197,7 +197,7 @@ def csv_lines(view: View, *, only: str | None = None, rule: str | None = None) -
     writer = csv.writer(out)
     writer.writerow(CSV_COLUMNS)
     for number, result in enumerate(view.results(only, rule), 1):
-        writer.writerow([_cell(value) for value in _cells(result)])
+        writer.writerow(_cells(result))
         if number % _CHUNK == 0:
             yield out.getvalue()
             out.seek(0)
@@ -209,7 +209,7 @@ def _cells(result: Result) -> list[Any]:
     first: tuple[Any, ...] = result.findings[0] if result.rejects or result.canonicals or result.notes else ("",) * 8
     rule, _, offset, _, field, found, expected, _ = first
     return [
-        printable(result.path),
+        _harmless(printable(result.path)),
         result.verdict,
         result.change,
         result.format or "",
@@ -221,13 +221,14 @@ def _cells(result: Result) -> list[Any]:
         result.notes,
         rule,
         offset,
-        field,
-        found,
-        expected,
-        printable(result.message),
+        _harmless(field),
+        _harmless(found),
+        _harmless(expected),
+        _harmless(printable(result.message)),
         result.digest,
     ]
 
 
-def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+def _harmless(text: str) -> str:
+    """Return the cell for a text that is not this program's own."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
