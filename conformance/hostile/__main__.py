@@ -11,7 +11,7 @@ from pathlib import Path
 from . import COMMANDS, FILES, NAMES, WORDS, texts_for
 from .forked import call_forked
 from .run import Told
-from .trials import Bounds, Trial, good_file, here, try_file, try_words
+from .trials import Bounds, Trial, good_file, here, try_all, try_file, try_words
 
 
 def _forked(words: list[str], stdin: bytes, limits: Bounds) -> Told:
@@ -46,6 +46,12 @@ def _words() -> Iterator[Trial]:
                 yield try_words(Path(folder), words, text)
 
 
+def _all(full: bool) -> Iterator[Trial]:
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = try_all(Path(folder), lambda item: item.full if full and item.full < 1_000_000 else item.small)
+        yield Trial("all files at once", "audit", Told(), tuple(wrong))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try everything; 1 if something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m ckptspec.conformance.hostile", description=__doc__)
@@ -53,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="files at their full size: takes most of an hour")
     args = parser.parse_args(arguments)
     count = bad = 0
-    for trials in (_files(args.files, args.full), *(() if args.files else (_names(), _words()))):
+    for trials in (_files(args.files, args.full), *(() if args.files else (_names(), _words(), _all(args.full)))):
         for trial in trials:
             count += 1
             if trial.wrong:

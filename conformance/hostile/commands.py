@@ -21,9 +21,10 @@ class Command:
     In its ``words``, ``{file}`` is the hostile file, ``{good}`` a small good one of the same format, ``{document}`` the
     hostile file's neutral document, ``{manifest}`` its digests, and ``{out}`` where the command may write; it writes
     nowhere else. ``output`` is the kind of what it prints: ``text``, ``json``, ``lines`` of JSON, or ``html``; what it
-    writes is a file of a format, or as its name ends. ``stdin`` is given to it. ``good`` are the exit statuses for a
+    writes is a file of a format, or as its name ends; of a database, all reports are looked at, too. ``stdin`` is
+    given to it. ``good`` are the exit statuses for a
     file that readers accept, ``bad`` those for other files. ``foreign`` commands take files of another kind, so that
-    few hostile files tell all.
+    few hostile files tell all. ``slow`` ones start processes: tests give them few files one by one, and all at once.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Command:
     good: tuple[int, ...] = (ACCEPTED,)
     bad: tuple[int, ...] = (REFUSED,)
     foreign: bool = False
+    slow: bool = False
 
     @property
     def decoded(self) -> bool:
@@ -90,6 +92,9 @@ COMMANDS: Final = (
     _command("digest --check {manifest} -- {file}"),
     _command("digest --check {manifest} -- {good}", good=_EITHER),
     _command("digest --check {file} -- {good}", good=(REFUSED,)),
+    _command("audit --db {out}.sqlite -- {file}", slow=True),
+    _command("audit --structure-only --format safetensors --db {out}.sqlite -- {file}", good=_EITHER, slow=True),
+    _command("audit report --db {file}", good=(USAGE,), bad=(USAGE,), foreign=True),
     _command("conform --decoder true --known-failures {file}", good=(USAGE,), bad=(USAGE,), foreign=True),
     _command("matrix -- {file}", good=(USAGE,), bad=(USAGE,), foreign=True),
 )
@@ -139,7 +144,11 @@ WORDS: Final = (
     _words("conform --decoder=true --timeout={text}"),
     _words("conform --decoder=true --name={text}"),
     _words("audit --format={text} {good}"),
+    _words("audit --db={out}.sqlite --exclude={text} {good}", ACCEPTED, USAGE),
     _words("audit report --db={text}"),
+    _words("audit report --baseline={text} --db={database}"),
+    _words("audit report --only={text} --db={database}"),
+    _words("audit report --rule={text} --db={database}"),
     _words("matrix -- {text}"),
     _words("matrix --producer={text}"),
     _words("matrix --consumer={text}"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
 import re
@@ -12,7 +14,7 @@ from typing import Any, Final
 
 from ...text import disturbing
 
-__all__ = ["Page", "check_html", "check_json", "check_output", "check_text"]
+__all__ = ["Page", "check_csv", "check_html", "check_json", "check_output", "check_text"]
 
 _STRANGE: Final = re.compile(r"[^ -~\n]")
 
@@ -45,6 +47,21 @@ def check_json(text: str) -> str:
         json.loads(text, parse_constant=_refuse)
     except ValueError as error:
         return f"no JSON: {error}"
+    return ""
+
+
+def check_csv(text: str) -> str:
+    """Return what is wrong with CSV: as many cells in each row, none that a spreadsheet would take for a formula."""
+    wrong = check_text(text.replace("\r\n", "\n"))
+    if wrong:
+        return wrong
+    head, *rows = csv.reader(io.StringIO(text, newline=""))
+    for row in rows:
+        if len(row) != len(head):
+            return f"a row has {len(row)} cells, and the head {len(head)}: {row!a}"
+        for cell in row:
+            if cell.startswith(("=", "+", "-", "@")):
+                return f"a spreadsheet would take a cell for a formula: {cell!a}"
     return ""
 
 
@@ -95,4 +112,6 @@ def check_output(kind: str, text: str, plain: Page) -> str:
         return check_json(text)
     if kind == "lines":
         return next(filter(None, map(check_json, text.splitlines())), "")
+    if kind == "csv":
+        return check_csv(text)
     return check_html(text, plain) if kind == "html" else check_text(text)

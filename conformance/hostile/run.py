@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import tracemalloc
@@ -29,7 +31,19 @@ from .commands import COMMANDS, Command, Words
 from .files import Hostile
 from .judge import Page, check_html, check_json, check_output, check_text
 
-__all__ = ["GOOD", "Place", "Told", "call", "judge", "judge_words", "library", "prepare"]
+__all__ = [
+    "GOOD",
+    "REPORTS",
+    "Place",
+    "Told",
+    "call",
+    "good_results",
+    "judge",
+    "judge_reports",
+    "judge_words",
+    "library",
+    "prepare",
+]
 
 GOOD: Final = {
     "oam": VECTORS / "oam/golden_weights.oam",
@@ -37,6 +51,9 @@ GOOD: Final = {
     "safetensors": VECTORS / "safetensors/golden_dtype_f32.safetensors",
 }
 """A small good file of each format."""
+
+REPORTS: Final = {"text": "text", "jsonl": "lines", "csv": "csv", "html": "html"}
+"""The formats of the reports on an audit, and what is looked for in each."""
 
 
 @dataclass(slots=True)
@@ -199,12 +216,44 @@ def judge(place: Place, command: Command, told: Told, plain: Page) -> Iterator[s
             wrong = check_html(path.read_text("utf-8"), plain)
         elif path.suffix == ".json":
             wrong = check_json(path.read_text("utf-8"))
+        elif path.suffix == ".sqlite":
+            yield from judge_reports(path)
+            wrong = ""
+        elif path.suffix.startswith(".sqlite"):  # what belongs to a database
+            wrong = ""
         else:
             report = validate(path)
             wrong = "" if report.ok else f"what was written is refused: {report.first}"
         if wrong:
             yield f"{path.name}: {wrong}"
         path.unlink()
+
+
+def judge_reports(database: Path) -> Iterator[str]:
+    """Yield what is wrong with the reports on an audit."""
+    for words, kind in (
+        *((["--format", name], kind) for name, kind in REPORTS.items()),
+        (["--json"], "json"),
+    ):
+        told = call(["audit", "report", "--db", str(database), *words])
+        for wrong in _judge((0, 1, 2), kind, told, _page_of_results()):
+            yield f"the report {' '.join(words)}: {wrong}"
+
+
+@cache
+def _page_of_results() -> Page:
+    """Return what the page of results is made of that says nothing hostile."""
+    return Page(call(["audit", "report", "--db", str(good_results()), "--format", "html"]).out)
+
+
+@cache
+def good_results() -> Path:
+    """Return the database of an audit of good files."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    database = Path(folder.name, "results.sqlite")
+    call(["audit", "--db", str(database), *map(str, GOOD.values())])
+    return database
 
 
 def _judge(statuses: tuple[int, ...], kind: str, told: Told, plain: Page) -> Iterator[str]:

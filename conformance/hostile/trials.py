@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -10,12 +11,27 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from ...audit import results
+from ...formats import EXTENSIONS
+from . import FILES, NAMES
 from .commands import Command, Words
 from .files import Hostile
-from .judge import Page
-from .run import GOOD, Told, call, judge, judge_words, library, prepare
+from .judge import Page, check_text
+from .run import GOOD, Told, call, good_results, judge, judge_reports, judge_words, library, prepare
 
-__all__ = ["BASE", "SECONDS", "Bounds", "Trial", "bounds", "good_file", "here", "plain_page", "try_file", "try_words"]
+__all__ = [
+    "BASE",
+    "SECONDS",
+    "Bounds",
+    "Trial",
+    "bounds",
+    "good_file",
+    "here",
+    "plain_page",
+    "try_all",
+    "try_file",
+    "try_words",
+]
 
 SECONDS: Final = 10.0  # of the processor that any command may take, however small the file
 PER_BYTE: Final = 20e-6  # of a second, and as much again for each byte of the file
@@ -93,11 +109,50 @@ def _beyond(told: Told, limits: Bounds) -> Iterator[str]:
         yield f"took {told.memory / 1e6:.0f} MB, more than {limits.memory / 1e6:.0f}"
 
 
+def try_all(root: Path, count: Callable[[Hostile], int]) -> list[str]:
+    """Audit all hostile files at once, and good ones under hostile names; return what is wrong with the reports.
+
+    ``count`` says of how many items a file is made.
+    """
+    folder = root / "all"
+    folder.mkdir(parents=True)
+    expected = {}
+    endings = {name: ending for ending, name in EXTENSIONS.items()}
+    for item in FILES:
+        path = folder / f"{item.name}{endings[item.format]}"
+        with open(path, "wb") as file:
+            file.write(item.make(count(item)))
+            if item.hole:
+                file.truncate(item.hole)
+        expected[str(path)] = item.accepted
+    for at, name in enumerate(NAMES):
+        called = os.path.join(os.fsencode(folder), name)
+        with contextlib.suppress(FileExistsError), open(called, "xb") as file:
+            file.write(list(GOOD.values())[at % len(GOOD)].read_bytes())
+            expected[os.fsdecode(called)] = True
+    database = root / "results.sqlite"
+    told = call(["audit", "--db", str(database), str(folder)])
+    wrong = [told.trouble] if told.trouble else []
+    if told.status != 1:
+        wrong.append(f"exit status {told.status}, expected 1: {told.err[:500]}")
+    wrong += [text for text in map(check_text, (told.out, told.err)) if text]
+    found = {result.path: result.verdict for result in results(database)}
+    wrong += [f"no result of {path!a}" for path in sorted(expected.keys() - found.keys())]
+    wrong += [f"a result of {path!a}, which is not there" for path in sorted(found.keys() - expected.keys())]
+    wrong += [
+        f"{path!a}: {verdict}"
+        for path, verdict in sorted(found.items())
+        if path in expected
+        and verdict not in (("canonical", "accepted") if expected[path] else ("refused", "unfinished"))
+    ]
+    return wrong + list(judge_reports(database))
+
+
 def try_words(root: Path, words: Words, text: str) -> Trial:
     """Try a command that is given a hostile word, in a folder with a good file; nothing else may be written."""
     good = root / "good.safetensors"
     shutil.copyfile(GOOD["safetensors"], good)
-    places = {"{text}": text, "{good}": str(good), "{out}": str(root / "out")}
+    places = {"{text}": text, "{good}": str(good), "{out}": str(root / "out"), "{database}": str(good_results())}
     filled = []
     for word in words.words:
         for place, value in places.items():
@@ -105,6 +160,8 @@ def try_words(root: Path, words: Words, text: str) -> Trial:
         filled.append(word)
     told = call(filled, seconds=SECONDS)
     wrong = judge_words(words, told, plain_page("safetensors"))
-    if sorted(os.listdir(root)) != [good.name]:
-        wrong.append(f"wrote {sorted(os.listdir(root))}")
+    named = {str(root / "out") + word.partition("{out}")[2] for word in words.words if "{out}" in word}
+    written = sorted(str(path) for path in root.iterdir() if path != good)
+    if any(not path.startswith(tuple(named)) for path in written):
+        wrong.append(f"wrote {written}")
     return Trial(f"the word {text!a}", words.name, told, tuple(wrong))

@@ -62,8 +62,10 @@ class ArgumentError(CheckpointError, ValueError):
     """
 
     def __init__(self, message: str, path: str = "") -> None:
+        from .text import harmless
+
         self.path = path
-        super().__init__(f"{path}: {message}" if path else message)
+        super().__init__(harmless(f"{path}: {message}" if path else message))
 
 
 class SettingError(ArgumentError):
