@@ -269,7 +269,7 @@ def test_payloads_are_streamed(server: WebServer, folder: Path) -> None:
         tracemalloc.start()
         try:
             parts = [bytes(part[:1]) for part in read_ahead(source, 0, source.size, 2 << 20)]
-            assert tracemalloc.get_traced_memory()[1] < 20 << 20
+            assert tracemalloc.get_traced_memory()[1] < source.size // 2  # the server, which is here, too, holds some
         finally:
             tracemalloc.stop()
     assert len(parts) == -(-source.size // (1 << 20))
@@ -518,7 +518,7 @@ def test_folders_that_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(system), "ls", ls)
     failed: list[OSError] = []
     assert [place.url for place in remote.find("memory://top", failed.append)] == ["memory://top/a", "memory://top/c/d"]
-    assert [error.errno for error in failed] == [errno.EACCES]
+    assert [(error.errno, error.filename) for error in failed] == [(errno.EACCES, "memory://top/bad")]
     with pytest.raises(OSError, match="Not allowed"):
         list(remote.find("memory://top"))
     system.rm("/top", recursive=True)

@@ -146,7 +146,8 @@ def find(url: str, failed: Callable[[OSError], None] | None = None) -> Iterator[
     while folders:
         folder = folders.pop()
         try:
-            entries = _repeated(lambda folder=folder: system.ls(folder, detail=True), name)  # type: ignore[misc]
+            called = shown_url(_address(url, path, folder)) if folder != path else name
+            entries = _repeated(lambda folder=folder: system.ls(folder, detail=True), called)  # type: ignore[misc]
         except OSError as error:
             if failed is None:
                 raise
