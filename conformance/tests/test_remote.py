@@ -269,11 +269,11 @@ def test_payloads_are_streamed(server: WebServer, folder: Path) -> None:
         tracemalloc.start()
         try:
             parts = [bytes(part[:1]) for part in read_ahead(source, 0, source.size, 2 << 20)]
-            assert tracemalloc.get_traced_memory()[1] < source.size // 2  # the server, which is here, too, holds some
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20  # the server, which is here, too, holds some
         finally:
             tracemalloc.stop()
     assert len(parts) == -(-source.size // (1 << 20))
-    assert source.size <= does.sent <= source.size + (4 << 20)  # a request may have been made twice
+    assert source.size <= does.sent <= source.size + (1 << 20)  # a request may have been made twice
     # Reads that go on where others ended fetch more at a time.
     does = server.reset()
     with open_source(f"{server.url}/large.oam") as source:

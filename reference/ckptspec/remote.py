@@ -33,6 +33,7 @@ PAUSE: Final = 0.2  # seconds before the second attempt; twice as long before ea
 STREAMS: Final = 4  # requests under way at a time where payloads are streamed
 _NEAR: Final = 32 << 10  # bytes that a small read fetches at least
 _MOST: Final = 4 << 20  # bytes that reads which go on where others ended fetch at a time
+_ALONE: Final = 256 << 10  # bytes from which on a read fetches just what it asks for, where several are under way
 _WINDOWS: Final = 8  # stretches of such a size that are kept
 
 Result = TypeVar("Result")
@@ -366,7 +367,7 @@ class RemoteSource(Source):
             return self._copy.read(offset, size)
         if offset + size > self.size:
             raise shrunk(self._name)
-        if size >= _MOST:
+        if size >= (_MOST if self.streams == 1 else _ALONE):
             return self._fetch(offset, size)
         return self._near(offset, size) if size else b""
 
