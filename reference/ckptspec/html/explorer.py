@@ -50,7 +50,7 @@ def explorer(title: str, noun: str, about: str, *, data: object, name: str, home
         title,
         _BODY.format(noun=noun, nouns=nouns, title=nouns.capitalize(), about=_safe_lines(about)),
         data=data,
-        styles=[resource(sheet) for sheet in dict.fromkeys(("matrix.css", f"{name}.css"))],
+        styles=[resource("explorer.css"), resource(f"{name}.css")],
         script=resource("explorer.js") + resource(f"{name}.js"),
         contents=[("summary", "Summary"), (nouns, nouns.capitalize())],
         home=home,
