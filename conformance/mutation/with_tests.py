@@ -42,6 +42,7 @@ _OWN: Final = {
     "_sexp_reading": ["test_sexp.py::TestPlaces::test_no_such_place"],
 }
 _MOST: Final = 4  # tests that a mutant is tried with
+_MEMORY: Final = 8 << 30  # bytes of address space: tests map large files that are mostly holes
 _FOLDER: Final = Path(__file__).parent.parent / "tests"
 
 
@@ -115,7 +116,7 @@ def find_tests(campaign: Campaign, files: Sequence[str] = _FILES, *, workers: in
         return {"names": watch.names, "seconds": watch.seconds, "good": good, "rows": rows}
 
     found: dict[tuple[str, int, int], list[tuple[float, str]]] = defaultdict(list)
-    for _, made in forked(work, files, workers=workers, memory=None):
+    for _, made in forked(work, files, workers=workers, memory=_MEMORY):
         if made is None:
             continue
         for name, line, column, numbers in made["rows"]:
@@ -136,7 +137,7 @@ def judge_by_tests(
             _pytest(tests_of(verdict.mutant)[:_MOST], watch)
         return {"failed": _file_of(watch.failed[0]) if watch.failed else ""}
 
-    for number, made in forked(work, alive, workers=workers, memory=None):
+    for number, made in forked(work, alive, workers=workers, memory=_MEMORY):
         verdict = alive[number]
         test = tests_of(verdict.mutant)[0] if made is None else made["failed"]
         if test:
