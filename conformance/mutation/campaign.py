@@ -79,12 +79,17 @@ class Campaign:
 
         A case that is not about a rule counts only if the mutant concerns no other: else it may fail for that one.
         """
-        seconds = self.traced.seconds.__getitem__
-        made = {rule: sorted(numbers, key=seconds) for rule, numbers in mutant.cases.items()}
+
+        def effort(
+            number: int,
+        ) -> tuple[int, int]:  # not the time that it took: the results would differ from run to run
+            return self.cases[number].case.size, number
+
+        made = {rule: sorted(numbers, key=effort) for rule, numbers in mutant.cases.items()}
         if len(made) == 1:
             ((rule, first),) = made.items()
             there = self.traced.reached.get(mutant.source.statement(mutant.edits[0].old), [])
-            made[rule] = [*first, *sorted(set(there).difference(first), key=seconds)]
+            made[rule] = [*first, *sorted(set(there).difference(first), key=effort)]
         return made
 
     def without_site(self) -> list[str]:

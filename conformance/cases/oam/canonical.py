@@ -112,6 +112,8 @@ def _placement(book: CaseBook) -> None:
     valid_case(book, "table_swapped", "the weights before the config", made, "placement", rules=order)
     _each(book, "odd_start", "the first payload starts late", gap, lambda v: assemble(five, start=13, version=v))
     _each(book, "gaps", "gaps between payloads", gap, lambda v: assemble(five, gaps=[0, 3, 4096, 1, 7], version=v))
+    made = assemble(five, gaps=[0, 0, 0, 0, 1])
+    valid_case(book, "gap_1", "a gap of one byte between two payloads", made, "placement", rules=gap)
     made = assemble(five, pages=False)
     title = "weights and state are not followed by padding"
     valid_case(book, "no_page_padding", title, made, "placement", "pages", rules=("OAM-SEC-PAGES",))
@@ -187,6 +189,8 @@ def _blobs(book: CaseBook) -> None:
 
     add("blob_swapped", "payloads in another order than the index", pair(8, 0), gap, order)
     add("blob_gap_between", "a gap between two payloads", pair(0, 12, 4), gap)
+    add("blob_gap_1", "a gap of one byte between two payloads", pair(0, 9, 1), gap)
+    add("blob_gap_after_1", "a byte after the last payload", pair(0, 8, 1), gap)
     add("blob_gap_before", "a gap before the first payload", pair(4, 12, 4), gap)
     add("blob_gap_after", "a gap after the last payload", pair(0, 8, 4), gap)
     items = [T("a", "u8", (4,), ramp(4)), T("e", "u8", (0,), b""), T("b", "u8", (4,), ramp(4))]
@@ -209,6 +213,7 @@ def _notes(book: CaseBook) -> None:
     add("note_unaligned", "f64 at 4 modulo 8, where every writer puts it", made, "OAM-TEN-ALIGN")
     made = image([T("w", "bool", (4,), b"\0\1\2\xff")], opt=None)
     add("note_bool", "bool elements other than 0 and 1", made, "OAM-TEN-BOOL")
+    add("note_bool_2", "a bool that is 2", image([T("w", "bool", (1,), b"\2")], opt=None), "OAM-TEN-BOOL")
     add("note_bool_state", "the same in state", image(state=[T("s", "bool", (1,), b"\x80")]), "OAM-TEN-BOOL")
     for key in ("learning_rate", "beta1", "beta2", "epsilon", "weight_decay"):
         made = image(opt=optimizer(ramp(24), None, **{key: 0x7FC00000}))
@@ -216,4 +221,5 @@ def _notes(book: CaseBook) -> None:
     made = image(opt=optimizer(ramp(24), learning_rate=0xFF800000))
     add("note_infinite", "the learning rate is minus infinity", made, "OAM-OPT-FINITE")
     add("note_moments", "fewer moments than weights", image(opt=optimizer(ramp(8))), "OAM-OPT-MOMENTS")
+    add("note_moments_more", "more moments than weights", image(opt=optimizer(ramp(32))), "OAM-OPT-MOMENTS")
     add("note_no_optimizer", "nothing to resume from", minimal(), "OAM-OPT-ABSENT")

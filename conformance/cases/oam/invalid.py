@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 
 from ....spec.layout import record_size
-from ....spec.schema import OAM_MAX_SECTIONS, OamHeader, OamTensor
+from ....spec.schema import OAM_MAX_SECTIONS, OamHeader, OamSection, OamTensor
 from ..assemble import Image, T, assemble, config, optimizer, progress, tensors
 from ..definition import CaseBook, Definition
 from .parts import W, base, f32, image, ramp
@@ -63,6 +63,9 @@ def _header(book: CaseBook) -> None:
     for count in (0, OAM_MAX_SECTIONS + 1, 0xFFFFFFFF):
         made = base().set("header.section_count", count).seal()
         _add(book, f"count_{count}", f"{count} sections", "OAM-HDR-COUNT", made)
+    made = base(1).set("header.section_count", OAM_MAX_SECTIONS).seal()
+    title = f"{OAM_MAX_SECTIONS} sections, which are not too many, but most are of no kind"
+    _add(book, f"count_{OAM_MAX_SECTIONS}", title, "OAM-SEC-TYPE", made, "OAM-SEC-START", "OAM-HDR-OLD")
     for name, change in {"short": -1, "long": 1, "zero": None, "2_32": 1 << 32}.items():
         made = base()
         made.set("header.total_size", 0 if change is None else len(made.data) + change).seal()
@@ -86,6 +89,13 @@ def _header(book: CaseBook) -> None:
     del made.data[100:]
     made.set("header.total_size", 100)
     _add(book, "table_cut", "the file ends within the section table", "OAM-SEC-TABLE", made)
+    for name, less in {"table_cut_by_1": 1, "table_only": 0}.items():
+        made = base(1)
+        del made.data[record_size(OamHeader) + len(made.sections) * record_size(OamSection) - less :]
+        made.set("header.total_size", len(made.data))
+        title = f"the file ends {'a byte before' if less else 'with'} the end of its section table"
+        rule, *company = ("OAM-SEC-TABLE",) if less else ("OAM-SEC-RANGE",)
+        _add(book, name, title, rule, made, *company, "OAM-HDR-OLD")
 
 
 def _table(book: CaseBook) -> None:
@@ -143,7 +153,13 @@ def _ranges(book: CaseBook) -> None:
     for name, offset, size in (("0", 0, 0), ("4095", 4095, 0), ("header", 0, 64), ("table", 64, 8)):
         _add(book, f"start_{name}", f"a section at {offset}", "OAM-SEC-START", cache(offset, size), *legacy_only)
     _add(book, "start_v1", "a section in the header, version 1", "OAM-SEC-START", cache(8, 0, 1), *old)
-    for name, offset, size in (("1", end, 1), ("empty", end + 1, 0), ("far", 1 << 40, 8), ("half", U64 >> 1, 0)):
+    for name, offset, size in (
+        ("1", end, 1),
+        ("empty", end + 1, 0),
+        ("far", 1 << 40, 8),
+        ("half", U64 >> 1, 0),
+        ("last", U64 - 8, 8),
+    ):
         title = f"a section from {offset}, {size} bytes long, ends past the file"
         _add(book, f"range_{name}", title, "OAM-SEC-RANGE", cache(offset, size), *legacy_only)
     _add(book, "range_v1", "a section past the file, version 1", "OAM-SEC-RANGE", cache(end, 1, 1), *old)
@@ -319,6 +335,9 @@ def _entries(book: CaseBook) -> None:
             made.set(f"{section}[0].blob_offset", first).set(f"{section}[1].blob_offset", second).seal()
             places = (*notes, "OAM-TEN-GAP", "OAM-TEN-ORDER")
             _add(book, f"blob_overlap_{name}{label}", f"payloads overlap, {section}", "OAM-TEN-OVERLAP", made, *places)
+    made = image([T("a", "u8", (1,), b"\1"), T("b", "u8", (1,), b"\1")], opt=optimizer())
+    made.set("weights[1].blob_offset", 0).seal()
+    _add(book, "blob_overlap_one", "two payloads of one byte share it", "OAM-TEN-OVERLAP", made, *notes, "OAM-TEN-GAP")
     made = image([T(b"\0old", "u8", (1,), b"\1")], opt=optimizer())
     company = (*notes, "OAM-TEN-TAIL")
     _add(book, "name_nul_first", "a name that begins with a NUL is empty", "OAM-TEN-EMPTY", made, *company)

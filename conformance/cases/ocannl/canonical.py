@@ -282,6 +282,8 @@ def _payloads(book: CaseBook) -> None:
 
     case("order_swapped", "payloads in another order than the header", pair(32, 0), moved)
     case("order_touching", "the same, back to back under alignment 1", pair(8, 0, alignment=1), moved)
+    items = [T(id=at, prec="byte", dims=(1,), at=1 - at) for at in range(2)]
+    case("order_by_1", "two payloads of one byte, swapped", file(*items, alignment=1), moved)
     items = [T(id=at, dims=(8,), at=32 * place) for at, place in enumerate((0, 2, 1, 3))]
     case("order_middle", "two payloads in the middle change places", file(*items), moved)
     case("gap_between", "a gap larger than the alignment asks for", pair(0, 64), gap)
@@ -293,6 +295,7 @@ def _payloads(book: CaseBook) -> None:
     case("unaligned_old", "an odd place without alignment", pair(3, 27, alignment=None), "OCANNL-HDR-OLD", gap)
     case("filled", "a gap of ones", pair(0, 32, fill=b"\xff"), zero)
     case("filled_spaces", "a gap of spaces", pair(0, 32, fill=b" "), zero)
+    case("filled_1", "a gap of one byte, which is not zero", pair(0, 25, alignment=1, fill=b"\1"), gap, zero)
     case("filled_large", "a large gap of ones", pair(0, 96, fill=b"\x01"), gap, zero)
     case("filled_front", "ones in front of the first payload", pair(32, 64, fill=b"\x01"), gap, zero)
     made = bytearray(pair(0, 32))

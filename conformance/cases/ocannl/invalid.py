@@ -239,6 +239,7 @@ def _overlaps(book: CaseBook) -> None:
 
     align, moved = "OCANNL-DAT-ALIGN", "OCANNL-DAT-ORDER"
     case("same", "two payloads at one place", byte(0, 8, 0), byte(1, 8, 0))
+    case("one", "two payloads of one byte share it", byte(0, 1, 0), byte(1, 1, 0))
     case("shorter", "a shorter payload where a longer one begins", byte(0, 8, 0), byte(1, 2, 0))
     case("longer", "a longer payload where a shorter one begins", byte(0, 2, 0), byte(1, 8, 0))
     case("by_1", "a payload begins in the last byte of another", byte(0, 33, 0), byte(1, 8, 32))

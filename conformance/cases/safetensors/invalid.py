@@ -135,6 +135,8 @@ def _sizes(book: CaseBook) -> None:
     for name, dtype, shape, size in sizes:
         made = file(T(dtype=dtype, shape=shape, data=bytes(size)))
         case(f"bytes_{name}", f"{size} bytes for {dtype}, {list(shape)}", "TEN-BYTES", made)
+    made = file(T(dtype="U8", shape=(2,), data=b"\1"), pad=False)
+    case("bytes_unpadded", "the same in a header without spaces", "TEN-BYTES", made, "HDR-PAD")
 
 
 def _buffer(book: CaseBook) -> None:
@@ -142,6 +144,7 @@ def _buffer(book: CaseBook) -> None:
     made = frame(b"{" + entry(W, (1 << 64) - 3, (1 << 64) - 1) + b"}", b"\1\2")
     case("range_far", "a payload at 2^64 - 3 in a buffer of 2 bytes", "DAT-RANGE", made, "DAT-TRAILING")
     case("range_cut_end", "a file that ends with its header", "DAT-RANGE", file(W)[:-2])
+    case("range_cut_1", "a file that lacks its last byte", "DAT-RANGE", file(W)[:-1], "DAT-TRAILING")
     case(
         "range_cut_second", "a file that ends within the second payload", "DAT-RANGE", file(*PAIR)[:-3], "DAT-TRAILING"
     )
