@@ -89,13 +89,14 @@ def _header(book: CaseBook) -> None:
     del made.data[100:]
     made.set("header.total_size", 100)
     _add(book, "table_cut", "the file ends within the section table", "OAM-SEC-TABLE", made)
-    for name, less in {"table_cut_by_1": 1, "table_only": 0}.items():
+    for name, less, title, rule in (
+        ("cut_by_1", 1, "the file ends a byte before the end of its section table", "OAM-SEC-TABLE"),
+        ("only", 0, "the file ends with its section table", "OAM-SEC-RANGE"),
+    ):
         made = base(1)
         del made.data[record_size(OamHeader) + len(made.sections) * record_size(OamSection) - less :]
         made.set("header.total_size", len(made.data))
-        title = f"the file ends {'a byte before' if less else 'with'} the end of its section table"
-        rule, *company = ("OAM-SEC-TABLE",) if less else ("OAM-SEC-RANGE",)
-        _add(book, name, title, rule, made, *company, "OAM-HDR-OLD")
+        _add(book, f"table_{name}", title, rule, made, "OAM-HDR-OLD")
 
 
 def _table(book: CaseBook) -> None:
