@@ -243,6 +243,8 @@ def test_patterns() -> None:
         ("d/**/f", "d/g", False),
         ("[ab]?/x", "a1/x", True),
         ("[ab]?/x", "c1/x", False),
+        ("**/" * 5000 + "x", "/".join("a" * 100), False),
+        ("**/" * 5000 + "**/x", "a/b/x", True),
     ]
     for pattern, path, expected in cases:
         assert Pattern(pattern).matches(path.split("/")) is expected, (pattern, path)
@@ -261,6 +263,8 @@ def test_files_folders_and_patterns(tree: Path) -> None:
     assert base(walked(tree, include=["deep/*"])) == {"old.oam", "cut.safetensors"}
     assert base(walked(tree, exclude=["deep"])) == set(TREE) - {"old.oam", "cut.safetensors"}
     assert walked(f"{tree}/*.nothing") == ["No file matches"]
+    nothing = list(places.walk([f"{tree}/nope1*", f"{tree}/nope2*", str(tree)]))
+    assert {place.path for place in nothing if place.trouble} == {f"{tree}/nope1*", f"{tree}/nope2*"}
     assert walked(tree / "nothing") == ["No such file or directory"]
     (tree / "a[1].oam").write_bytes(b"")
     assert base(walked(f"{tree}/a[1].oam")) == {"a[1].oam"}
@@ -539,6 +543,11 @@ def newer(database: Path) -> None:
     connection.close()
 
 
+def pipe(database: Path) -> None:
+    database.unlink()
+    os.mkfifo(database)
+
+
 def foreign(database: Path) -> None:
     database.unlink()
     connection = sqlite3.connect(database)
@@ -554,7 +563,9 @@ def foreign(database: Path) -> None:
         (newer, f"has version {SCHEMA_VERSION + 1} of its tables"),
         (foreign, "Not a database of audit results"),
         (lambda database: database.write_bytes(b"MAO\0 a model, not a database" * 9), "Not a database"),
-        (lambda database: (database.unlink(), database.mkdir()), ""),
+        (lambda database: (database.unlink(), database.mkdir()), "Is a directory"),
+        (pipe, "Not a regular file"),
+        (lambda database: (database.unlink(), database.symlink_to("/dev/null")), "Not a regular file"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_left_as_it_is(
@@ -581,6 +592,10 @@ def test_one_audit_at_a_time_and_reading_meanwhile(
         store.begin({}, {})
         assert main(["audit", str(tree), "--db", str(database)]) == 2
         assert capsys.readouterr().err == f"ckptspec: {database}: Another audit writes to this database\n"
+        link = tree.parent / "link.sqlite"
+        link.symlink_to(database)
+        assert main(["audit", str(tree), "--db", str(link)]) == 2
+        assert "Another audit writes to this database" in capsys.readouterr().err
         assert main(["audit", "report", "--db", str(database), "--run", "1"]) == 1
         assert "run 1, " in capsys.readouterr().out
     Path(f"{database}-lock").write_bytes(b"")  # what a killed audit leaves

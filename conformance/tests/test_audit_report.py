@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from ckptspec.audit import VERDICTS, View, showing
+from ckptspec.audit.baselines import BEGINNING
 from ckptspec.audit.check import Examined, Options
 from ckptspec.audit.database import Store
 from ckptspec.audit.page import render_html
@@ -20,10 +23,12 @@ from ckptspec.audit.reporting import CSV_COLUMNS, csv_lines, json_lines, text_li
 from ckptspec.audit.tables import SCHEMA_VERSION, TABLES
 from ckptspec.audit.views import SELECTIONS
 from ckptspec.cli import main
+from ckptspec.conformance.catalogue import VECTORS
 from ckptspec.conformance.tests.browser import View as Browsed
 from ckptspec.conformance.tests.browser import chromium, view
 from ckptspec.errors import ArgumentError
 from ckptspec.terminal import Style
+from ckptspec.text import disturbing
 
 __all__ = ["chromium", "view"]  # fixtures
 
@@ -176,10 +181,83 @@ def test_a_baseline_that_cannot_be_used(database: Path, tmp_path: Path) -> None:
         View(database, baseline=str(tmp_path / "nothing"))
     with pytest.raises(ArgumentError, match="no run 77"):
         View(database, baseline="77")
-    with pytest.raises(ArgumentError, match="no earlier finished run"):
-        View(database, 1, baseline="last")
+    for number in ("77", "9" * 30, "9" * 5000):
+        with pytest.raises(ArgumentError, match="no run"):
+            View(database, baseline=number)
+    with pytest.raises(ArgumentError, match="no run"):
+        View(database, 10**30)
     with pytest.raises(ArgumentError, match="no run 9"):
         View(database, 9)
+
+
+def test_the_first_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where there is nothing to compare with, everything is new, and what is bad is told."""
+    shutil.copy(VECTORS / "oam/bad_truncated_page.oam", tmp_path / "bad.oam")
+    shutil.copy(VECTORS / "oam/golden_weights.oam", tmp_path / "good.oam")
+    nightly = ["audit", str(tmp_path), "--db", str(tmp_path / "nightly.sqlite"), "--quiet", "--baseline", "last"]
+    assert main(nightly) == 1
+    assert "bad.oam" in capsys.readouterr().out
+    assert main(nightly) == 0
+    assert capsys.readouterr() == ("", "")
+    with View(tmp_path / "nightly.sqlite", 1, baseline="last") as first:
+        assert first.baseline == BEGINNING
+        assert {item.change for item in first.results()} == {"new", "refused"}
+        assert first.summary().changes["vanished"] == 0
+
+
+def test_a_baseline_is_looked_at_before_the_work_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(VECTORS / "oam/golden_weights.oam", tmp_path / "good.oam")
+    (tmp_path / "broken.jsonl").write_text("{")
+    os.mkfifo(tmp_path / "pipe")
+    own = tmp_path / "own.sqlite"
+    for made in (False, True):
+        for wrong in ("7", "9" * 30, *(str(tmp_path / name) for name in ("nothing", "broken.jsonl", "pipe", ""))):
+            assert main(["audit", str(tmp_path / "good.oam"), "--db", str(own), "--baseline", wrong]) == 2, wrong
+            assert capsys.readouterr().err.count("\n") == 1
+        assert own.exists() == made
+        record(own, result("/a"))
+    with View(own) as there:
+        assert there.run == 2  # those that were recorded here
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE counts",
+        "DELETE FROM findings",
+        "UPDATE runs SET scope = '{'",
+        "UPDATE runs SET scope = '[1]'",
+        f"UPDATE runs SET scope = '{'[' * 100_000}'",
+        "UPDATE runs SET options = x'ff'",
+        "UPDATE folders SET path = id",
+        "UPDATE findings SET expected = x'ff'",
+        "UPDATE findings SET expected = CAST(x'ff' AS TEXT)",
+        "UPDATE results SET refused_for = x'ff00'",
+        "UPDATE results SET verdict = 'X'",
+        "UPDATE results SET format = 'X'",
+        "UPDATE results SET size = 'X'",
+        "UPDATE findings SET rule = 'X' || char(27), found = char(27) || char(10), expected = char(155), path = '=1'",
+        "UPDATE counts SET rule = char(27) || rule",
+        "UPDATE results SET format = char(27), digest = char(8238), verdict = char(27) || verdict",
+        "UPDATE runs SET started = char(27), state = char(27)",
+        "DROP TABLE findings; CREATE VIEW findings AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n FROM r)"
+        " SELECT n AS result, n AS number, 'a' AS rule, 'a' AS severity, 1 AS offset, 1 AS length, '' AS path,"
+        " '' AS found, '' AS expected, '' AS hint FROM r",
+    ],
+)
+def test_a_database_that_no_audit_has_written(
+    change: str, database: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It may say anything: then there is one line, and nothing that it says disturbs a terminal."""
+    with contextlib.closing(sqlite3.connect(database)) as db:
+        db.executescript(change)
+    for words in (*(["--format", kind] for kind in ("text", "jsonl", "csv", "html")), ["--json"], ["--baseline", "1"]):
+        status = main(["audit", "report", "--db", str(database), *words])
+        told = capsys.readouterr()
+        assert status in (0, 1, 2)
+        assert (status == 2) <= (told.err.count("\n") <= 1), told.err
+        for text in (told.out, told.err):
+            assert not any(disturbing(char) for char in text if char not in "\r\n"), words
 
 
 def test_selections(database: Path) -> None:
@@ -314,7 +392,7 @@ def test_the_command_tells_what_it_found(
     assert main(["audit", "tree", "nowhere", "-j", "1", "--baseline", "last", "--json"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["known"] == 2
-    assert main(["audit", "tree", "--db", "other.sqlite", "--baseline", "last"]) == 2
+    assert main(["audit", "tree", "--db", "other.sqlite", "--baseline", "9"]) == 2
     assert main(["audit", "tree", "--db", "no/such/folder.sqlite"]) == 2
 
 

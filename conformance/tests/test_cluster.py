@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -251,20 +253,42 @@ def _tasks_done(dask_worker: Any) -> int:
 # -------------------------------------------------------------------------------------------------------- what fails
 
 
+NO_SCHEDULERS = (
+    "",
+    "nonsense",
+    "processes",
+    "nothing://x:1",
+    "tcp://",
+    "tcp://x",
+    "tcp://x:0",
+    "tcp://x:99999",
+    "ws://127.0.0.1:1",
+    "inproc://x",
+    "tcp://me:secret@127.0.0.1:1",
+)
+
+
 def test_what_stands_in_the_way_is_one_line(
     loopback: Loopback, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ckptspec.audit.cluster._CONNECT", 2)
     common = ["audit", "--db", str(tmp_path / "a.sqlite"), str(folder)]
-    for address, said in (
-        ("tcp://127.0.0.1:1", "The scheduler cannot be reached"),
-        ("nothing://x", "The scheduler cannot be reached"),
-        ("", "The scheduler cannot be reached"),
-    ):
-        assert main([*common, "--scheduler", address]) == 2
-        printed = capfd.readouterr()
-        assert said in printed.err
-        assert printed.err.count("\n") == 1, printed.err
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # somebody who never says a word
+        silent = listener.getsockname()[1]
+        for address, said in (
+            ("tcp://127.0.0.1:1", "The scheduler cannot be reached"),
+            ("127.0.0.1:1", "The scheduler cannot be reached"),
+            ("tls://127.0.0.1:1", "The scheduler cannot be reached"),
+            (f"tcp://127.0.0.1:{silent}", "The scheduler cannot be reached"),
+            *((address, "expected tcp://HOST:PORT or tls://HOST:PORT") for address in NO_SCHEDULERS),
+        ):
+            assert main([*common, "--scheduler", address]) == 2
+            printed = capfd.readouterr()
+            assert said in printed.err
+            assert printed.err.count("\n") == 1, printed.err
+            assert "secret" not in printed.err
+            gc.collect()  # a client that was only begun must not be heard of any more
+            assert capfd.readouterr().err == ""
     monkeypatch.setattr("ckptspec.audit.cluster.__version__", "9.9")
     assert main([*common, "--scheduler", loopback.address]) == 2
     assert "this is 9.9" in capfd.readouterr().err

@@ -6,17 +6,22 @@ the database knows, by their numbers, ``strangers`` those that it does not.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final
 
 from ..errors import ArgumentError
-from ..text import printable, show
-from .database import failures, open_to_read, split
+from ..text import printable, shorten, show
+from .database import LARGEST, check_regular, failures, open_to_read, split
 
-__all__ = ["comparable", "covers", "load", "run_named"]
+__all__ = ["BEGINNING", "check", "comparable", "covers", "load", "run_named"]
+
+BEGINNING: Final = "the beginning: there is no earlier finished run of these places"
+"""What is compared with, for people, where ``last`` names nothing: everything is new."""
 
 _SQLITE: Final = b"SQLite format 3\0"
 _TABLES: Final = """
@@ -41,8 +46,10 @@ Row = tuple[bytes, bytes, str, str]
 def run_named(db: sqlite3.Connection, path: str, wanted: int | None) -> int:
     """Return the number of a run that is there, the newest unless ``wanted``; ArgumentError if it is not."""
     with failures(path):
-        row = db.execute("SELECT max(id) FROM runs").fetchone() if wanted is None else None
-        row = row or db.execute("SELECT id FROM runs WHERE id = ?", (wanted,)).fetchone()
+        if wanted is None:
+            row = db.execute("SELECT max(id) FROM runs").fetchone()
+        else:
+            row = db.execute("SELECT id FROM runs WHERE id = ?", (min(wanted, LARGEST),)).fetchone()
     if row is None or row[0] is None:
         what = "there is no run in it" if wanted is None else f"there is no run {wanted} in it"
         raise ArgumentError(what, printable(path))
@@ -64,26 +71,23 @@ def comparable(db: sqlite3.Connection, run: int) -> int | None:
 def load(db: sqlite3.Connection, path: str, run: int, what: str | None) -> str:
     """Fill the tables, and return what it is made of, for people; ``""`` if it is empty for want of a run.
 
-    ``what`` is the number of a run, ``last`` (the same as None: the last finished run of the same scope), or the path
-    of a database or report. Raises ArgumentError and OSError.
+    ``what`` is the number of a run, ``last`` (the last finished run of the same scope; ``BEGINNING`` if there is none),
+    or the path of a database or report. None is ``last`` if there is such a run. Raises ArgumentError and OSError.
     """
     with failures(path):
         for statement in filter(None, map(str.strip, _TABLES.split(";"))):
             db.execute(statement)
     if what is None or what == "last":
         number = comparable(db, run)
-        if number is None and what is not None:
-            raise ArgumentError("there is no earlier finished run of the same places", "baseline")
         if number is None:
-            return ""
+            return "" if what is None else BEGINNING
         _take_run(db, path, number)
         return f"run {number}"
-    if what.isascii() and what.isdigit():
-        _take_run(db, path, run_named(db, path, int(what)))
-        return f"run {int(what)}"
-    with open(what, "rb") as file:
-        is_database = file.read(len(_SQLITE)) == _SQLITE
-    if not is_database:
+    if _is_number(what):
+        number = run_named(db, path, _number(what))
+        _take_run(db, path, number)
+        return f"run {number}"
+    if not _is_database(what):
         _fill(db, path, _lines_of(what))
         return printable(what)
     other = open_to_read(what)
@@ -93,6 +97,43 @@ def load(db: sqlite3.Connection, path: str, run: int, what: str | None) -> str:
     finally:
         other.close()
     return f"run {number} of {printable(what)}"
+
+
+def check(path: str, what: str) -> None:
+    """Raise ArgumentError or OSError if ``what`` cannot be a baseline of the next run that ``path``, a database, gets.
+
+    This is asked before an audit, which may take hours.
+    """
+    if what == "last":
+        return
+    if not _is_number(what):
+        if _is_database(what):
+            with contextlib.closing(open_to_read(what)) as other:
+                run_named(other, what, None)
+        else:
+            for _ in _lines_of(what):
+                pass
+    elif not os.path.lexists(path):
+        raise ArgumentError(f"there is no run {shorten(what)}: the database is still to be made", printable(path))
+    else:
+        with contextlib.closing(open_to_read(path)) as db:
+            run_named(db, path, _number(what))
+
+
+def _is_number(what: str) -> bool:
+    return what.isascii() and what.isdigit()
+
+
+def _number(what: str) -> int:
+    """Return the number that a text says, if SQLite can hold it; otherwise that of no run."""
+    return int(what) if len(what) < len(str(LARGEST)) else LARGEST
+
+
+def _is_database(path: str) -> bool:
+    """Say whether a file is a database, and not a report; OSError if it is no regular file."""
+    check_regular(path)
+    with open(path, "rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
 
 
 def _take_run(db: sqlite3.Connection, path: str, run: int) -> None:

@@ -18,14 +18,16 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from .. import __version__
-from ..text import printable
-from ..urls import is_url
+from ..errors import ArgumentError
+from ..text import printable, show
+from ..urls import is_url, scrubbed
 from .check import Examined, Job, Options, crashed, examine, examine_all
 from .executors import Batch
 from .splitting import LEAST, checksum_of_parts, sections_to_hash
 
 __all__ = ["Cluster"]
 
+_SCHEMES: Final = ("tcp", "tls")
 _CONNECT: Final = 10  # seconds to wait for the scheduler
 _NOBODY: Final = 60.0  # seconds without any worker after which there is no hope
 _FRESH: Final = 0.5  # seconds for which the number of threads is taken to be the same
@@ -35,11 +37,13 @@ _QUEUED: Final = 2  # batches for each thread: the next one is there when one is
 class Cluster:
     """An executor whose workers are those of a Dask scheduler.
 
-    ``address`` is the scheduler's, such as ``tcp://host:8786``. Raises OSError if it cannot be reached, if it has no
-    workers, if these have another version of ckptspec or none, or do not see the ``places`` that are to be audited.
+    ``address`` is the scheduler's, such as ``tcp://host:8786``. Raises ArgumentError if it is none; OSError if it
+    cannot be reached, if it has no workers, if these have another version of ckptspec or none, or do not see the
+    ``places`` that are to be audited.
     """
 
     def __init__(self, address: str, places: Sequence[str] = (), least: int = LEAST) -> None:
+        _check_address(address)
         self.address = address
         self._least = least
         self._done: SimpleQueue[tuple[Batch, list[Examined] | None]] = SimpleQueue()
@@ -209,8 +213,33 @@ def _connected(address: str) -> Any:
         raise OSError(errno.EPROTONOSUPPORT, text, address) from None
     for name in ("distributed", "distributed.client", "distributed.core", "distributed.comm"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told in one line
-    try:
-        return Client(address, timeout=_CONNECT, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, TimeoutError, ValueError) as error:
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise OSError(errno.ECONNREFUSED, f"The scheduler cannot be reached: {printable(text)}", address) from None
+    client = Client.__new__(Client)
+    failed: list[str] = []
+
+    def connect() -> None:
+        try:
+            client.__init__(address, timeout=_CONNECT, set_as_default=False)  # type: ignore[misc]
+        except Exception as error:  # whatever that which answers makes of it
+            failed.append(str(error).partition("\n")[0] or type(error).__name__)
+
+    # In a thread of its own: somebody who takes the connection and never says a word would keep it for ever.
+    connecting = threading.Thread(target=connect, daemon=True)
+    connecting.start()
+    connecting.join(2 * _CONNECT)
+    if connecting.is_alive():
+        failed.append(f"no answer in {2 * _CONNECT} s")
+    if failed:
+        client.status = "closed"  # else it tries to close what was never open when nobody knows it any more
+        text = f"The scheduler cannot be reached: {printable(failed[0])}"
+        raise OSError(errno.ECONNREFUSED, text, address)
+    return client
+
+
+def _check_address(address: str) -> None:
+    """Raise ArgumentError for what is no address of a scheduler."""
+    scheme, mark, rest = address.rpartition("://")
+    host, _, port = rest.rpartition(":")
+    number = int(port) if port.isascii() and port.isdigit() and len(port) < 6 else 0
+    if (mark and scheme not in _SCHEMES) or not host or "@" in host or not 0 < number < 1 << 16:
+        expected = " or ".join(f"{one}://HOST:PORT" for one in _SCHEMES)
+        raise ArgumentError(f"found {show(scrubbed(address))}, expected {expected}", "scheduler")

@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,12 +33,12 @@ try:
 except ImportError:  # a system without advisory locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Known", "Store", "failures", "join", "open_to_read", "split"]
+__all__ = ["LARGEST", "Known", "Store", "check_regular", "failures", "join", "open_to_read", "split"]
 
 _BUSY: Final = 10.0  # seconds to wait for a program that is not an audit
 _COMMIT_SECONDS: Final = 0.5
 _COMMIT_ROWS: Final = 2000
-_LARGEST: Final = (1 << 63) - 1  # an integer in SQLite
+LARGEST: Final = (1 << 63) - 1  # an integer in SQLite
 _SUFFIXES: Final = ("", "-wal", "-shm", "-journal", "-lock")  # files that belong to a database
 
 
@@ -100,10 +101,29 @@ def _check_identity(connection: sqlite3.Connection, path: str) -> bool:
         if version > SCHEMA_VERSION:
             text = f"The database has version {version} of its tables; this ckptspec knows version {SCHEMA_VERSION}"
             raise OSError(errno.EINVAL, text, path)
+        _check_tables(connection, path)
         return True
     if application or version or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise OSError(errno.EINVAL, "Not a database of audit results", path)
     return False
+
+
+def _check_tables(connection: sqlite3.Connection, path: str) -> None:
+    """Raise OSError unless the tables are there as they were made: a view of that name could be anything."""
+    for table in TABLES:
+        row = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table.name,)).fetchone()
+        if row != ("table", table.statement):
+            what = "is missing" if row is None else "is not as it was made"
+            raise OSError(errno.EINVAL, f"The database is damaged: its table {table.name} {what}", path)
+
+
+def check_regular(path: str) -> None:
+    """Raise OSError unless a path leads to a regular file: to read a pipe could take for ever."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
 def _uri(path: str, mode: str) -> str:
@@ -113,7 +133,7 @@ def _uri(path: str, mode: str) -> str:
 def open_to_read(path: str) -> sqlite3.Connection:
     """Open a database that is there, to read it; OSError if it is no database of results."""
     path = path_text(path)
-    os.stat(path)  # what the system has to say is clearer than what SQLite says
+    check_regular(path)  # what this says is clearer than what SQLite does
     with failures(path):
         connection = sqlite3.connect(_uri(path, "ro"), uri=True, timeout=_BUSY, isolation_level=None)
         try:
@@ -131,6 +151,8 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path_text(path)
+        with contextlib.suppress(FileNotFoundError):
+            check_regular(self.path)
         self._lock = _Lock(self.path)
         try:
             with failures(self.path):
@@ -149,7 +171,7 @@ class Store:
         try:
             there = _check_identity(self._db, self.path)  # before anything is written, if only that it is in use
             if there:
-                for table in TABLES:
+                for table in TABLES:  # what is cut off is noticed now
                     self._db.execute(f"SELECT * FROM {table.name} LIMIT 1").fetchone()  # noqa: S608
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")  # nothing is lost but by a power failure, and then seconds
@@ -274,7 +296,7 @@ class Store:
         row = (
             file,
             self.run,
-            min(examined.size, _LARGEST),
+            min(examined.size, LARGEST),
             examined.stamp,
             examined.digest,
             examined.named,
@@ -283,7 +305,7 @@ class Store:
             self.examiner,
             examined.verdict,
             examined.format,
-            None if examined.version is None else min(examined.version, _LARGEST),
+            None if examined.version is None else min(examined.version, LARGEST),
             examined.old,
             *kinds.values(),
             refused_for,
@@ -292,7 +314,7 @@ class Store:
         )
         result = self._db.execute(f"INSERT INTO results VALUES (NULL, {_marks(len(row))})", row).lastrowid  # noqa: S608
         findings = [
-            (result, number, rule, severity, min(offset, _LARGEST), min(length, _LARGEST), *texts)
+            (result, number, rule, severity, min(offset, LARGEST), min(length, LARGEST), *texts)
             for number, (rule, severity, offset, length, *texts) in enumerate(examined.findings)
         ]
         if findings:
@@ -364,7 +386,7 @@ class _Lock:
     """An advisory lock beside a database: one audit at a time. What a killed one leaves behind is in nobody's way."""
 
     def __init__(self, database: str) -> None:
-        self._path = database + "-lock"
+        self._path = os.path.realpath(database) + "-lock"  # whatever links lead to it
         self._fd = -1
         while fcntl is not None:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)

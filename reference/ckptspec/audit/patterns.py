@@ -27,7 +27,9 @@ class Pattern:
     """A pattern of a relative path. A state is a place in it, as far as the names so far have led."""
 
     def __init__(self, text: str) -> None:
-        parts = [part for part in text.split("/") if part not in ("", ".")]
+        names = [part for part in text.split("/") if part not in ("", ".")]
+        # Several ** in a row say no more than one.
+        parts = [part for before, part in zip(["", *names], names, strict=False) if part != _ANY or before != _ANY]
         self._parts = [None if part == _ANY else re.compile(fnmatch.translate(part)) for part in parts]
         self.start: States = self._closed({0})
 

@@ -52,6 +52,7 @@ class _Root:
     real: str
     pattern: Pattern | None = None
     met: int = 0
+    told: str = ""  # the pattern with the folder that it begins in
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def walk(places: Sequence[str], filter: Filter | None = None, avoid: Iterable[st
     for root in list(walking.roots):  # those that links lead to are walked where they are met
         yield from _tree(walking, root)
         if root.pattern is not None and not root.met:
-            yield Place(path=root.path, named=True, trouble="No file matches")
+            yield Place(path=root.told, named=True, trouble="No file matches")
     for text in elsewhere:
         yield from _elsewhere(walking, text)
 
@@ -152,7 +153,7 @@ def _prepare(walking: _Walk, text: str) -> Place | None:
         raise ArgumentError("the name is empty", "place")
     if has_magic(text) and not os.path.lexists(path):
         fixed, pattern = _split(path)
-        walking.roots.append(_Root(fixed, os.path.realpath(fixed), Pattern(pattern)))
+        walking.roots.append(_Root(fixed, os.path.realpath(fixed), Pattern(pattern), told=path))
         return None
     try:
         status = os.stat(path)

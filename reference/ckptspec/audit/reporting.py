@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..formats import FORMATS
 from ..spec.rules import RULES
 from ..terminal import Style, columns
-from ..text import count, printable, shorten
+from ..text import count, harmless, printable, shorten
 from .verdicts import VERDICTS
 from .views import Result, Summary, View
 
@@ -28,6 +28,7 @@ _COLOURS: Final = {
     "unreadable": "yellow",
     "crashed": "red",
 }
+_NO_FINDING: Final[tuple[Any, ...]] = ("",) * 8
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 CSV_COLUMNS: Final = (
@@ -60,7 +61,7 @@ def text_lines(view: View, style: Style, *, only: str | None = None, rule: str |
     yield _heading(summary)
     if summary.run["state"] != "finished":
         yield style.paint(
-            f"  This run is not at its end ({summary.run['state']}): not all files were looked at.", "yellow"
+            f"  This run is not at its end ({printable(summary.run['state'])}): not all files were looked at.", "yellow"
         )
     yield from _verdicts(summary, style)
     yield from _table(style, "formats", _formats(summary))
@@ -84,7 +85,8 @@ def _heading(summary: Summary) -> str:
     run = summary.run
     places = run["scope"]["places"]
     shown = ", ".join(_path(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
-    return f"run {run['id']}, {run['started']}, of {shown}: {count(summary.files, 'file')}, {_bytes(summary.size)}"
+    files = f"{count(summary.files, 'file')}, {_bytes(summary.size)}"
+    return f"run {run['id']}, {printable(run['started'])}, of {shown}: {files}"
 
 
 def _bytes(size: float) -> str:
@@ -126,7 +128,11 @@ def _formats(summary: Summary) -> list[list[str]]:
 
 def _rules(summary: Summary) -> list[list[str]]:
     rows = [
-        [f"  {rule}  {RULES[rule].kind if rule in RULES else ''}", f"{files:,} files", f"{findings:,} findings"]
+        [
+            f"  {printable(rule)}  {RULES[rule].kind if rule in RULES else ''}",
+            f"{files:,} files",
+            f"{findings:,} findings",
+        ]
         for rule, files, findings in summary.rules[:_MOST_RULES]
     ]
     if len(summary.rules) > _MOST_RULES:
@@ -162,12 +168,13 @@ def _listed(view: View, style: Style, only: str | None, rule: str | None) -> Ite
 def line_of(result: Result, style: Style) -> Iterator[str]:
     """Yield the lines that a result takes: path, verdict, and the first finding or what else is the matter."""
     change = f" ({'newly bad' if result.change == 'refused' else result.change})" if result.change else ""
-    yield f"  {printable(result.path)}: {style.paint(result.verdict, _COLOURS.get(result.verdict, 'dim'))}{change}"
+    verdict = style.paint(printable(result.verdict), _COLOURS.get(result.verdict, "dim"))
+    yield f"  {printable(result.path)}: {verdict}{change}"
     findings = result.findings
     if findings:
         rule, _, offset, _, path, found, expected, _ = findings[0]
         where = f", {path}" if path else ""
-        yield f"      {rule} at byte {offset}{where}: found {found}, expected {expected}"
+        yield harmless(f"      {rule} at byte {offset}{where}: found {found}, expected {expected}")
     elif result.message:
         yield f"      {printable(result.message)}"
 
@@ -206,29 +213,31 @@ def csv_lines(view: View, *, only: str | None = None, rule: str | None = None) -
 
 
 def _cells(result: Result) -> list[Any]:
-    first: tuple[Any, ...] = result.findings[0] if result.rejects or result.canonicals or result.notes else ("",) * 8
-    rule, _, offset, _, field, found, expected, _ = first
+    findings = result.findings if result.rejects or result.canonicals or result.notes else []
+    rule, _, offset, _, field, found, expected, _ = findings[0] if findings else _NO_FINDING
     return [
-        _harmless(printable(result.path)),
-        result.verdict,
+        _cell(printable(result.path)),
+        _cell(result.verdict),
         result.change,
-        result.format or "",
+        _cell(result.format or ""),
         "" if result.version is None else result.version,
         int(result.old),
         result.size,
         result.rejects,
         result.canonicals,
         result.notes,
-        rule,
+        _cell(rule),
         offset,
-        _harmless(field),
-        _harmless(found),
-        _harmless(expected),
-        _harmless(printable(result.message)),
-        result.digest,
+        _cell(field),
+        _cell(found),
+        _cell(expected),
+        _cell(printable(result.message)),
+        _cell(result.digest),
     ]
 
 
-def _harmless(text: str) -> str:
-    """Return the cell for a text that is not this program's own."""
+def _cell(text: str) -> str:
+    """Return the cell for a text that the database has."""
+    if not (text.isascii() and text.isprintable()):
+        text = harmless(text.replace("\n", "\\n"))
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -24,6 +24,12 @@ class Table:
     indexes: tuple[str, ...] = ()
     rowid: bool = True
 
+    @property
+    def statement(self) -> str:
+        """The statement that makes the table."""
+        parts = [f"{name} {kind}" for name, kind, _ in self.columns] + list(self.keys)
+        return f"CREATE TABLE {self.name} ({', '.join(parts)}){'' if self.rowid else ' WITHOUT ROWID'}"
+
 
 TABLES: Final = (
     Table(
@@ -134,7 +140,6 @@ def statements() -> list[str]:
     """Return the statements that make the tables."""
     made = []
     for table in TABLES:
-        parts = [f"{name} {kind}" for name, kind, _ in table.columns] + list(table.keys)
-        made.append(f"CREATE TABLE {table.name} ({', '.join(parts)}){'' if table.rowid else ' WITHOUT ROWID'}")
+        made.append(table.statement)
         made += [f"CREATE INDEX {table.name}_{column} ON {table.name} ({column})" for column in table.indexes]
     return made

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import io
 import os
 import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, CheckpointError
 from ..formats import FORMATS
 from ..terminal import Style
-from ..text import printable
+from ..text import printable, shorten
 from .io import print_json, would_overwrite
 
 __all__ = ["add_arguments", "audit", "report"]
@@ -66,9 +68,12 @@ def audit(args: argparse.Namespace) -> int:
     """Examine files and record the results; 1 if any is refused, 2 if some could not be looked at."""
     from ..audit import View
     from ..audit import audit as run_audit
+    from ..audit.baselines import check
     from ..audit.showing import Shown
 
     try:
+        if args.baseline is not None:
+            check(os.fspath(args.db), args.baseline)
         with Shown(args.places, args.include, args.exclude, _MOST_NOTICES) as shown:
             run = run_audit(
                 args.places,
@@ -83,7 +88,7 @@ def audit(args: argparse.Namespace) -> int:
                 everything=args.all,
                 watcher=shown,
             )
-        with View(args.db, run.number, baseline=args.baseline) as view:
+        with _plausible(args.db), View(args.db, run.number, baseline=args.baseline) as view:
             if args.json:
                 print_json(view.summary().to_json() | {"examined": run.examined, "kept": run.kept})
             else:
@@ -92,6 +97,20 @@ def audit(args: argparse.Namespace) -> int:
     except ArgumentError as error:
         print(f"ckptspec: {error}", file=sys.stderr)
         return 2
+
+
+@contextlib.contextmanager
+def _plausible(database: str) -> Iterator[None]:
+    """Turn what comes of values that no audit has written into an OSError: a database may come from anywhere."""
+    import sqlite3
+
+    try:
+        yield
+    except (CheckpointError, OSError):
+        raise
+    except (sqlite3.Error, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
+        what = f"{type(error).__name__}: {shorten(printable(str(error)), 200)}"
+        raise OSError(errno.EINVAL, f"The database holds what no audit writes ({what})", database) from None
 
 
 def _short(view: Any, quiet: bool, work: str, database: str) -> Iterator[str]:
@@ -121,7 +140,7 @@ def report(args: argparse.Namespace) -> int:
     if would_overwrite(args.db, args.output, "the database and OUT"):
         return 2
     try:
-        with View(args.db, args.number, baseline=args.baseline) as view:
+        with _plausible(args.db), View(args.db, args.number, baseline=args.baseline) as view:
             if args.json:
                 print_json(view.summary().to_json())
             else:
