@@ -186,7 +186,7 @@ def json_lines(view: View, *, only: str | None = None, rule: str | None = None) 
     """Yield a report in JSON Lines, pieces of many lines each: an object for each file."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
     lines = []
-    for result in view.results(only, rule):
+    for result in view.loaded(only, rule):
         lines.append(encode(result.to_json()))
         if len(lines) >= _CHUNK:
             yield "\n".join(lines) + "\n"
@@ -203,7 +203,7 @@ def csv_lines(view: View, *, only: str | None = None, rule: str | None = None) -
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(CSV_COLUMNS)
-    for number, result in enumerate(view.results(only, rule), 1):
+    for number, result in enumerate(view.loaded(only, rule), 1):
         writer.writerow(_cells(result))
         if number % _CHUNK == 0:
             yield out.getvalue()

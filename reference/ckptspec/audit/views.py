@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
@@ -61,6 +62,12 @@ _FINDINGS: Final = """
 SELECT rule, severity, offset, length, path, found, expected, hint FROM findings WHERE result = ? ORDER BY number
 """
 _COUNTS: Final = "SELECT rule, number FROM counts WHERE result = ? ORDER BY rule"
+_TOGETHER: Final = 500  # results whose findings are fetched by one query
+_FINDINGS_OF: Final = """
+SELECT result, rule, severity, offset, length, path, found, expected, hint FROM findings
+WHERE result IN ({}) ORDER BY result, number
+"""
+_COUNTS_OF: Final = "SELECT result, rule, number FROM counts WHERE result IN ({}) ORDER BY result, rule"
 
 
 @dataclass(slots=True)  # neither frozen nor by keywords: that would take longer than to read it
@@ -339,6 +346,25 @@ class View:
         with failures(self.path):
             for row in self._db.execute(query, {"run": self.run, "rule": rule}):
                 yield self._result(row)
+
+    def loaded(self, only: str | None = None, rule: str | None = None) -> Iterator[Result]:
+        """Yield what ``results`` does, with findings and counts: faster than to ask each result for its own."""
+        found = self.results(only, rule)
+        while some := list(itertools.islice(found, _TOGETHER)):
+            with failures(self.path):
+                self._fetch(
+                    {result.id: result for result in some if result.rejects or result.canonicals or result.notes}
+                )
+            yield from some
+
+    def _fetch(self, results: dict[int, Result]) -> None:
+        ids, marks = list(results), ", ".join("?" * len(results))
+        for result in results.values():
+            result._findings, result._counts = [], {}
+        for number, *row in self._db.execute(_FINDINGS_OF.format(marks), ids):
+            results[number]._findings.append(tuple(row))  # type: ignore[union-attr]
+        for number, rule, count in self._db.execute(_COUNTS_OF.format(marks), ids):
+            results[number]._counts[rule] = count  # type: ignore[index]
 
     def rule_sets(self) -> dict[int, str]:
         """Return the rules that results break, by the results' numbers, with blanks between."""
