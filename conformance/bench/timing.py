@@ -12,7 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Row", "anonymous_memory", "command_seconds", "forget_pages", "in_turns", "peak_memory", "resident_memory"]
+__all__ = [
+    "Row",
+    "anonymous_memory",
+    "command_seconds",
+    "forget_pages",
+    "highest_memory",
+    "in_turns",
+    "peak_memory",
+    "resident_memory",
+]
 
 RUNS = 7
 
@@ -90,6 +99,14 @@ def anonymous_memory() -> int:
 def resident_memory() -> int:
     """Return the bytes of memory that this process holds, touched pages of mapped files included. Linux only."""
     return _status("VmRSS:")
+
+
+def highest_memory() -> int:
+    """Return the most bytes of memory that this process has ever held. Linux only.
+
+    Not what ``getrusage`` tells: that counts what the process was before it ran this program, too.
+    """
+    return _status("VmHWM:")
 
 
 def _status(key: str) -> int:
