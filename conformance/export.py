@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..publish import publishing
+from ..publish import publishing, writable
 from .catalogue import MANIFEST, VECTORS, Case
 
 __all__ = ["export"]
@@ -15,6 +15,7 @@ __all__ = ["export"]
 
 def export(cases: Sequence[Case], directory: str | os.PathLike[str]) -> None:
     """Write the cases' files, what is expected of them, the manifest and the JSON Schemas below ``directory``."""
+    writable(os.path.join(directory, MANIFEST.name))  # before a Path makes an address look like none
     target = Path(directory)
     for case in cases:
         for name in (case.file, case.expected):

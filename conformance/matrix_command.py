@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ArgumentError
+from ..urls import scrubbed
 from .adapters import AdapterError
 from .catalogue import VECTORS, Suite, load_suite
 from .exchange import SmokeError, consumers, exchange, producers
@@ -55,7 +56,7 @@ def main(args: argparse.Namespace, suite: Suite | None = None, vectors: Path = V
         print(f"ckptspec: {error}", *error.failure.lines(), sep="\n", file=sys.stderr)
         return 2
     except (ArgumentError, AdapterError) as error:
-        print(f"ckptspec: {error}", file=sys.stderr)
+        print(f"ckptspec: {scrubbed(str(error))}", file=sys.stderr)
         return 2
     print(render_text(matrix), end="", file=sys.stderr if "-" in (args.json, args.html) else sys.stdout)
     if args.json is not None:

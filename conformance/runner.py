@@ -28,6 +28,7 @@ from ..errors import ArgumentError
 from ..neutral import parse_json
 from ..publish import publishing, writable
 from ..text import printable, shorten, show
+from ..urls import scrubbed
 from .adapters import (
     Adapter,
     AdapterError,
@@ -331,7 +332,7 @@ def main(args: argparse.Namespace, suite: Suite | None = None, vectors: Path = V
             run = _run(args, suite, vectors)
             run = replace(run, name=args.name or _default_name(run))
     except (ArgumentError, AdapterError) as error:
-        print(f"ckptspec: {error}", file=sys.stderr)
+        print(f"ckptspec: {scrubbed(str(error))}", file=sys.stderr)
         return 2
     outputs = (args.json, args.junit, args.html)
     print(render_text(run), end="", file=sys.stderr if "-" in outputs else sys.stdout)

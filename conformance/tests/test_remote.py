@@ -23,18 +23,19 @@ import pytest
 from ckptspec import kaun, load, nuvec, oam, ocannl, remote, safetensors, save, validate
 from ckptspec.audit import Batch, Examined, Options, Run, View, audit
 from ckptspec.audit.check import examine_all
-from ckptspec.cli import main
+from ckptspec.cli import main, os_error
 from ckptspec.conformance.catalogue import VECTORS, load_suite
 from ckptspec.contents import contents_of
 from ckptspec.digest import digest
+from ckptspec.errors import ArgumentError
 from ckptspec.source import FileSource, open_source
 from ckptspec.streaming import read_ahead
-from ckptspec.urls import is_url, scrubbed, shown_url
+from ckptspec.urls import is_url, local_path, name_of, scrubbed, shown_url
 
 pytest.importorskip("fsspec")
 pytest.importorskip("aiohttp")
 
-from .web_server import WebServer
+from .web_server import RawServer, WebServer
 
 SECRET = "hunter2"
 GOOD = ("oam/golden_all_sections", "ocannl/golden_two", "safetensors/golden_minimal")
@@ -99,11 +100,29 @@ def bucket(folder: Path) -> Iterator[str]:
 def test_what_is_an_address_and_how_it_is_shown() -> None:
     for text, shown in (
         ("s3://bucket/key.oam", "s3://bucket/key.oam"),
-        ("https://user:pw@host:1/a?X-Amz-Signature=1", "https://host:1/a?..."),
+        ("https://user:pw@host:1/a?X-Amz-Signature=1", "https://host:1/a?...#3aa575ddbef4c97c"),
+        ("https://host/a#token=1", "https://host/a?...#c79aba2c72e5cce0"),
         ("https://token@host/a", "https://host/a"),
         ("https://host/a@b", "https://host/a@b"),
         ("https://a@b@host", "https://host"),
-        ("zip://a@b?.oam::https://user:pw@host/x.zip?k=1", "zip://a@b?.oam::https://host/x.zip?..."),
+        ("zip://a@b?.oam::https://user:pw@host/x.zip?k=1", "zip://a@b?.oam::https://host/x.zip?...#03cdb5da1bc007de"),
+        ("s3://bucket/a?1.oam", "s3://bucket/a?1.oam"),
+        ("s3://bucket/a@b?1.oam", "s3://bucket/a@b?1.oam"),
+        ("s3://arn:aws:s3:eu:1:accesspoint/a@b", "s3://arn:aws:s3:eu:1:accesspoint/a@b"),
+        ("abfs://container@account/a", "abfs://container@account/a"),
+        ("abfs://user:pw@account/a", "abfs://account/a"),
+        ("github://owner:repo@main/a", "github://owner:repo@main/a"),
+        ("sftp://user:p/w@host/a", "sftp://..."),
+        ("http://[::1]:80/a", "http://[::1]:80/a"),
+        # A password in which characters are as they must not be.
+        ("http://me:sec/ret@127.0.0.1/x", "http://..."),
+        ("http://me:se?cret@h/x", "http://..."),
+        ("http://me:se#cret@h/x", "http://..."),
+        ("http://[bad:secret/x", "http://..."),
+        ("http://me:pa::ss@h/x", "http://h/x"),
+        ("http://me:pa::ss::x@h/x", "http://h/x"),
+        ("http://me:s@ec/ret@h/x", "http://.../x?...#89af928b41a5cc0e"),
+        ("http://me:s@ec?ret@h/x", "http://.../?...#a4fd830593c0e203"),
         ("simplecache::s3://bucket/key", "simplecache::s3://bucket/key"),
         ("memory://a", "memory://a"),
     ):
@@ -112,8 +131,31 @@ def test_what_is_an_address_and_how_it_is_shown() -> None:
     for other in ("a.oam", "/a/b", "./s3://x", "C://x", "a::b", "://x", "s3:/x", b"s3://x", Path("s3://x"), None):
         assert not is_url(other)
     assert shown_url("user:pw@host?x") == "user:pw@host?x"
-    said = "403, message='Forbidden', url='https://me:pw@host/a?sig=1' and s3://x"
-    assert scrubbed(said) == "403, message='Forbidden', url='https://host/a?...' and s3://x"
+    for said, shown in (
+        ("url='https://me:pw@host/a?sig=1' and s3://x", "url='https://host/a?...' and s3://x"),
+        ("(http://me:p'w@host/a?sig=1): no", "(http://host/a?...): no"),
+        ("zip://a::http://me:pw@host/a?sig=1, no", "zip://a::http://host/a?..., no"),
+        ("http://me:s/ecret@host, no", "http://..., no"),
+    ):
+        assert scrubbed(said) == shown
+    for text in ("https://u:pw@host/a?X=1", "http://me:s@ec/ret@h/x", "http://me:s/ecret@h/x"):
+        assert scrubbed(f"{shown_url(text)}: no") == f"{shown_url(text)}: no"
+    for url, name in (
+        ("zip://a/b.oam::x.zip", "b.oam"),
+        ("s3://b/a?1.oam", "a?1.oam"),
+        ("http://h/a.oam?x/y", "a.oam"),
+        ("simplecache::s3://b/a.oam", "a.oam"),
+    ):
+        assert name_of(url) == name
+    for text, path in (
+        ("file:///a/b", "/a/b"),
+        ("local://a", "a"),
+        ("file://s3://x", "./s3://x"),
+        ("s3://a", "s3://a"),
+        ("/a", "/a"),
+        ("zip://a::file:///b", "zip://a::file:///b"),
+    ):
+        assert local_path(text) == path
 
 
 # ----------------------------------------------------------------------------------------------------- the same answers
@@ -208,6 +250,10 @@ def test_batches_of_addresses(
     assert main(["decode", "--batch"]) == 0
     one, other = (line.partition(',"')[2] for line in capsys.readouterr().out.splitlines())
     assert one == other
+    secret = server.url.replace("://", f"://me:{SECRET}@") + f"/golden_all_sections.oam?token={SECRET}"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(secret.encode())))
+    assert main(["decode", "--batch"]) == 0
+    assert SECRET not in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------------------------------------------------- few bytes
@@ -321,7 +367,7 @@ def test_broken_connections_are_tried_again(server: WebServer, folder: Path) -> 
 
 def test_what_the_other_side_refuses(server: WebServer, capsys: pytest.CaptureFixture[str]) -> None:
     address = server.url.replace("://", f"://me:{SECRET}@") + f"/large.oam?signature={SECRET}"
-    shown = f"{server.url}/large.oam?..."
+    shown = shown_url(address)
     for status, number, text, requests in (
         (404, errno.ENOENT, "No such file or directory (HTTP status 404, Not Found)", 2),
         (410, errno.ENOENT, "No such file or directory (HTTP status 410, Gone)", 2),
@@ -435,7 +481,7 @@ def test_addresses_that_lead_nowhere(server: WebServer, bucket: str, capsys: pyt
         ("s3://nobucket/none.oam", "No such file or directory"),
         (f"{bucket}", "Is a directory"),
         ("memory://none", "No such file or directory"),
-        (f"zip://none.oam::{server.url}/text", "Cannot be read"),
+        (f"zip://none.oam::{server.url}/text", "This address cannot be opened"),
     ):
         assert main(["validate", address]) == 2, address
         printed = capsys.readouterr()
@@ -567,6 +613,282 @@ def test_an_audit_goes_on_where_an_address_leads_nowhere(server: WebServer, fold
         f"{server.url}/text": "refused",
         f"{server.url}/none.oam": "unreadable",
     }
+
+
+def audited(places: Sequence[str], database: Path) -> tuple[Run, dict[str, tuple[str, str]]]:
+    """Audit, and return verdict and message of each path."""
+    run = audit(places, database, executor=InProcess())
+    with View(str(database)) as view:
+        return run, {result.path: (result.verdict, result.message) for result in view.results()}
+
+
+def put(bucket: str, names: Sequence[str], data: bytes) -> None:
+    """Make a bucket with these keys."""
+    system = pytest.importorskip("fsspec").filesystem("s3")
+    system.mkdir(bucket)
+    for name in names:
+        system.call_s3("put_object", Bucket=bucket, Key=name, Body=data)
+
+
+def test_files_whose_addresses_differ_only_in_a_query(server: WebServer, bucket: str, tmp_path: Path) -> None:
+    """None takes the place of another, and none is lost."""
+    put("questions", ["q/a?1.oam", "q/a?2.oam", "q/a?1.txt"], b"bad")
+    _, found = audited(["s3://questions/q"], tmp_path / "s3.sqlite")
+    verdicts = {path: verdict for path, (verdict, _) in found.items()}
+    assert verdicts == {f"s3://questions/q/a?{name}": "refused" for name in ("1.oam", "2.oam")} | {
+        "s3://questions/q/a?1.txt": "other"
+    }
+    places = [f"{server.url}/get?f={name}" for name in ("bad_bytes_short.oam", "golden_all_sections.oam")]
+    run, found = audited(places, tmp_path / "http.sqlite")
+    verdicts = {path: verdict for path, (verdict, _) in found.items()}
+    assert verdicts == dict(zip(map(shown_url, places), ("refused", "canonical"), strict=True))
+    assert "golden" not in "".join(found)
+    assert (run.examined, run.kept) == (2, 0)
+    run, _ = audited(places, tmp_path / "http.sqlite")
+    assert (run.examined, run.kept) == (0, 2)
+    server.reset().page = lambda path: "".join(f'<a href="{place}">x</a>' for place in places)
+    _, found = audited([f"{server.url}/"], tmp_path / "page.sqlite")
+    assert {path: verdict for path, (verdict, _) in found.items()} == verdicts
+    assert validate(places[1]).source != validate(places[0]).source
+    with pytest.raises(ArgumentError, match="audits of their own"):
+        audit(["http://a:b@h/x", "http://c:d@h/x"], tmp_path / "two.sqlite")
+
+
+def test_names_that_are_hard_to_address(bucket: str, tmp_path: Path, folder: Path) -> None:
+    """Every file is examined, or told of as unreadable; none is passed over, and none is said to have vanished."""
+    no_address = "No address leads to a file of this name: copy it, or give it another one"
+    data = (folder / "golden_all_sections.oam").read_bytes()
+    keys = [
+        "runs//x.oam",
+        "runs///x.oam",
+        "runs/u/http://h/y.oam",
+        "/lead.oam",
+        "//lead.oam",
+        "br/run[1]/x.oam",
+        "br/*.oam",
+    ]
+    odd = ["a::b.oam", "v?versionId=1.oam"]
+    put("names", [*keys, *odd, "runs/"], data)
+    run, found = audited(["s3://names"], tmp_path / "s3.sqlite")
+    assert found == {f"s3://names/{key}": ("canonical", "") for key in keys} | {
+        f"s3://names/{key}": ("unreadable", no_address) for key in [*odd, "runs/"]
+    }
+    assert run.gone == 0
+    for pattern, names in (
+        ("**/*.oam", [*keys, *odd]),
+        ("runs/**/x.oam", ["runs//x.oam", "runs///x.oam"]),
+        ("br/run[1]/x.oam", ["br/run[1]/x.oam"]),
+        ("br/*", ["br/*.oam", "br/run[1]/x.oam"]),
+        ("br/*.oam", ["br/*.oam"]),
+        ("b?/r*/*.oam", ["br/run[1]/x.oam"]),
+    ):
+        _, found = audited([f"s3://names/{pattern}"], tmp_path / "pattern.sqlite")
+        assert set(found) == {f"s3://names/{name}" for name in names}, pattern
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in ("a::b.oam", "/abs.oam", "d//e.oam", "abs.oam", "d/f.oam"):
+            file.writestr(name, data)
+    for place in (f"zip://::file://{archive}", f"zip://**/*.oam::file://{archive}"):
+        run, found = audited([place], tmp_path / "zip.sqlite")
+        assert {path.partition("::file")[0]: what for path, what in found.items()} == {
+            "zip://a::b.oam": ("unreadable", no_address),
+            "zip:///abs.oam": ("unreadable", no_address),
+            "zip://abs.oam": ("canonical", ""),
+            "zip://d//e.oam": ("canonical", ""),
+            "zip://d/f.oam": ("canonical", ""),
+        }
+        assert run.gone == 0
+    _, found = audited([f"zip://d::file://{archive}"], tmp_path / "d.sqlite")
+    assert len(found) == 2
+    run = audit(
+        [f"zip://::file://{archive}"], tmp_path / "d.sqlite", executor=InProcess(), exclude=["d"], include=["a*"]
+    )
+    with View(str(tmp_path / "d.sqlite")) as view:
+        assert [result.path.partition("::")[0] for result in view.results()] == [
+            "zip:///abs.oam",
+            "zip://a",
+            "zip://abs.oam",
+        ]
+
+
+def test_loops_on_web_servers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of links are noticed where pages repeat themselves, and else where they go too deep."""
+    top = tmp_path / "top"
+    (top / "run" / "run").mkdir(parents=True)
+    (top / "run" / "run" / "b.oam").write_bytes(b"bad")
+    (top / "a.oam").write_bytes(b"bad")
+    empty = tmp_path / "empty" / "deep"
+    empty.mkdir(parents=True)
+    for name in ("one", "two"):
+        (top / name).symlink_to(".")
+        (empty / name).symlink_to("..")
+    loop = ("unreadable", "It lists what a page above it lists, and is taken for a loop: not looked into")
+    server = WebServer(tmp_path)
+    try:
+        _, found = audited([f"{server.url}/top/"], tmp_path / "loops.sqlite")
+        assert found == {f"{server.url}/top/{name}": ("refused", "") for name in ("a.oam", "run/run/b.oam")} | {
+            f"{server.url}/top/{name}/": loop for name in ("one", "two")
+        }
+        audit([f"{server.url}/top/"], tmp_path / "without.sqlite", executor=InProcess(), exclude=["one", "two"])
+        with View(str(tmp_path / "without.sqlite")) as view:
+            assert {result.verdict for result in view.results()} == {"refused"}
+        does = server.reset()
+        _, found = audited([f"{server.url}/empty/"], tmp_path / "empty.sqlite")
+        assert set(found.values()) == {loop}
+        assert len(does.seen) < 300
+        monkeypatch.setattr(remote, "DEEPEST", 3)
+        server.reset().page = lambda path: (
+            '<a href="x/">x</a><a href="../">up</a><a href="./">here</a>' + "<p>" * len(path)
+        )
+        _, found = audited([f"{server.url}/"], tmp_path / "deep.sqlite")
+        assert found == {f"{server.url}/x/x/x/x/": ("unreadable", "More than 3 folders deep: not looked into")}
+    finally:
+        server.close()
+
+
+def test_what_servers_say_is_harmless(
+    server: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is one line, true, and without escapes, whatever the verb."""
+    monkeypatch.setattr(remote, "TIMEOUT", 0.05)
+    monkeypatch.setattr(remote, "ATTEMPTS", 2)
+    evil = "403 \u202eEvil\x9b2J\x1b[31m".encode()
+    for answer, stalls, said in (
+        (b"HTTP/1.1 " + evil + b"\r\nContent-Length: 0\r\n\r\n", False, "Not allowed (HTTP status 403"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", False, "The server's answer is not proper HTTP: "),
+        (b"\x1b[31m\r\n\r\n", False, "The server's answer is not proper HTTP: "),
+        (
+            b"HTTP/1.1 200 OK\r\nAccept-Ranges: bytes\r\nContent-Length: 1000000000000000000\r\n\r\n",
+            True,
+            "The other side sent nothing for 0.05 seconds (2 attempts)",
+        ),
+    ):
+        raw = RawServer(answer, stalls=stalls)
+        try:
+            url = f"{raw.url}/x.oam"
+            for argv in (
+                ["validate"],
+                ["inspect"],
+                ["decode"],
+                ["digest"],
+                ["audit", "-j", "1", "--db", str(tmp_path / "a.sqlite")],
+            ):
+                if stalls and argv[0] == "audit":
+                    continue  # its processes have the constants as they are
+                assert main([*argv, url]) == 2
+                printed = capsys.readouterr()
+                assert printed.err.startswith(f"ckptspec: {url}: {said}"), printed.err
+                assert printed.err.count("\n") == 1
+                for char in "\u202e\x9b\x1b":
+                    assert char not in printed.out + printed.err
+                assert "400" not in printed.err
+        finally:
+            raw.close()
+    for target, said in (
+        ("file:///etc/passwd", "The server leads on to what is no address of the web: file:///etc/passwd"),
+        ("/x.oam", "The server leads from one address to the next without end"),
+    ):
+        does = server.reset()
+        does.redirect = target
+        assert main(["validate", f"{server.url}/x.oam"]) == 2
+        assert capsys.readouterr().err == f"ckptspec: {server.url}/x.oam: {said}\n"
+    name = "a\x1b[31mb"
+    for error in (OSError(5, f"No {name}\nmore", name), OSError(f"No {name}\nmore")):
+        assert not {"\x1b", "\n"} & set(os_error(error))
+
+
+def test_addresses_that_cannot_be_opened(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for address, said in (
+        ("http://", "This address cannot be opened: http://"),
+        ("data://x", "This address cannot be opened: "),
+        ("blockcache::cached::http://x", "This address cannot be opened: "),
+        ("generic://x", "This address cannot be opened: "),
+        ("http://127.0.0.1:99999/x", "This address cannot be opened: "),
+        ("s3://no_bucket!/x", "This address cannot be opened: Parameter validation failed: Invalid bucket name"),
+        ("s3://names/a::bad.oam", "'::' begins the next address, and none can follow one of s3; no name can have it"),
+        ("http://h/a::bad.oam", "'::' begins the next address, and none can follow one of http; no name can have it"),
+    ):
+        assert main(["validate", address]) == 2, address
+        printed = capsys.readouterr().err
+        assert printed.startswith(f"ckptspec: {address}: {said}")
+        assert printed.count("\n") == 1
+        assert "attempts" not in printed
+
+
+def test_a_full_temporary_folder(
+    server: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, and nothing is tried again."""
+    url = f"{server.url}/golden_two.ckpt"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    for head in (None, 405):
+        does = server.reset()
+        does.head, does.ranges = head, head is None
+        assert main(["convert", url, str(tmp_path / "a.safetensors")]) == 2
+        said = f"No such file or directory (the folder of temporary files, {tmp_path}/none)"
+        assert capsys.readouterr().err == f"ckptspec: {url}: {said}\n"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(remote, "FileSource", full)
+    server.reset()
+    assert main(["convert", url, str(tmp_path / "a.safetensors")]) == 2
+    said = f"No space left on device (the folder of temporary files, {tmp_path})"
+    assert capsys.readouterr().err == f"ckptspec: {url}: {said}\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_local_files_are_looked_at_once_whatever_they_are_called(folder: Path, tmp_path: Path) -> None:
+    run, found = audited([f"file://{folder}", str(folder), f"file://{folder}/text"], tmp_path / "a.sqlite")
+    assert set(found) == {str(path) for path in folder.iterdir()}
+    assert run.examined == len(found)
+
+
+def test_addresses_elsewhere_on_the_command_line(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No secret is shown, whatever an address is given for, and nothing is made of it."""
+    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.chdir(tmp_path)
+    url = f"http://me:{SECRET}@127.0.0.1:1/x.oam?token={SECRET}"
+    good = str(folder / "golden_all_sections.oam")
+    here = "Only files of this machine can be written; write one and copy it"
+    database = "A database or baseline is a file of this machine"
+    for argv, said in (
+        (["convert", good, url], here),
+        (["convert", "--dry-run", "--to", "safetensors", good, url], here),
+        (["digest", "--manifest", url, good], here),
+        (["salvage", good, url], here),
+        (["encode", good, url], "the byte at 3 is a NUL"),
+        (["export", "kaitai", url], here),
+        (["vectors", "export", url], here),
+        (["audit", "--db", url, good], database),
+        (["audit", "--baseline", url, good], database),
+        (["audit", "report", "--db", url], database),
+        (["audit", "report", "--baseline", url], database),
+        (["explain", url], "there is no rule"),
+        (["validate", "--format", url, good], "unknown format"),
+        (["vectors", "list", "--format", url], "unknown format"),
+        (["audit", "--format", url, good], "invalid choice"),
+        (["diff", "--only", url, good, good], "no tensor has a name like"),
+        (["inspect", "--hex", "--only", url, good], "no field begins with"),
+        (["conform", "--decoder", url], "not found"),
+        ([url], "invalid choice"),
+        (["validate", "--hex", url], "unrecognized arguments"),
+    ):
+        if said in ("invalid choice", "unrecognized arguments"):
+            with pytest.raises(SystemExit):
+                main(argv)
+        else:
+            assert main(argv) in (1, 2), argv
+        printed = capfd.readouterr()
+        assert said in printed.err, argv
+        assert SECRET not in printed.out + printed.err, argv
+        assert os.listdir(tmp_path) == [], argv
+    with pytest.raises(OSError, match="A database is a file of this machine"):
+        audit([good], url)
 
 
 class InProcess:

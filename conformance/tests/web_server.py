@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socketserver
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,39 @@ class Behaviour:
     length: bool = True
     etag: bool = True
     before: Callable[[int], None] | None = None  # called with the number of each GET
+    page: Callable[[str], str] | None = None  # the text of every page, by its path
+    redirect: str | None = None  # where every request is led to
+
+
+class RawServer:
+    """A web server that answers every request with the bytes of ``answer``, until ``close``; it may then stall."""
+
+    def __init__(self, answer: bytes, *, stalls: bool = False) -> None:
+        ending = threading.Event()
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                while b"\r\n\r\n" not in (asked := self.request.recv(1 << 16)):
+                    if not asked:
+                        return
+                self.request.sendall(answer)
+                if stalls:
+                    ending.wait(60)
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+
+        self._ending = ending
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._ending.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
 
 class WebServer:
@@ -84,7 +118,11 @@ class WebServer:
             return web.Response(status=503)
         if does.head is not None and request.method == "HEAD":
             return web.Response(status=does.head)
-        path = self.folder / request.match_info["name"]
+        if does.redirect is not None:
+            return web.Response(status=302, headers={"Location": does.redirect})
+        if does.page is not None and request.path.endswith("/"):
+            return web.Response(text=does.page(request.path), content_type="text/html")
+        path = self.folder / request.query.get("f", request.match_info["name"])
         if path.is_dir():
             return self._listing(request, path)
         if not path.is_file():

@@ -63,9 +63,10 @@ class ArgumentError(CheckpointError, ValueError):
 
     def __init__(self, message: str, path: str = "") -> None:
         from .text import harmless
+        from .urls import scrubbed
 
         self.path = path
-        super().__init__(harmless(f"{path}: {message}" if path else message))
+        super().__init__(scrubbed(harmless(f"{path}: {message}" if path else message)))
 
 
 class SettingError(ArgumentError):

@@ -28,7 +28,16 @@ from .urls import is_url, shown_url
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Draft", "HalfWrittenError", "is_temporary", "overwrite", "publishing", "writable", "writer_lives"]
+__all__ = [
+    "Draft",
+    "HalfWrittenError",
+    "check_local",
+    "is_temporary",
+    "overwrite",
+    "publishing",
+    "writable",
+    "writer_lives",
+]
 
 _PREFIX: Final = ".ckptspec-"
 _SUFFIX: Final = ".tmp"
@@ -151,12 +160,18 @@ def _write_at(fd: int, data: Buffer, offset: int) -> None:
         offset += done
 
 
+def check_local(path: str | os.PathLike[str]) -> None:
+    """Raise OSError for an address: nothing is written elsewhere."""
+    if is_url(path):
+        text = "Only files of this machine can be written; write one and copy it"
+        raise OSError(errno.EINVAL, text, shown_url(os.fspath(path)))
+
+
 def _destination(name: str) -> tuple[str, int | None]:
     """Return where a file will really be, and the permission bits of the one that is there."""
     if not name:
         raise FileNotFoundError(errno.ENOENT, "The name of the file to write is empty", name)
-    if is_url(name):
-        raise OSError(errno.EINVAL, "Only files of this machine can be written; write one and copy it", name)
+    check_local(name)
     if os.path.basename(name) in ("", ".", ".."):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     target = os.path.realpath(name)

@@ -3,38 +3,50 @@
 Only what is asked for is fetched, apart from a little more where reads are small: headers, tables and indexes of a file
 of a gigabyte cost some hundred kilobytes. Reads that go on where others ended fetch more at a time. Payloads are
 streamed with several requests under way. What has to be mapped is fetched once, to a temporary file without a name.
-Broken connections are tried again; a file that changes meanwhile is an error. Credentials are fsspec's affair: nothing
-of an address that may be secret is shown (``urls.shown_url``).
+Broken connections are tried again; a file that changes meanwhile is an error. fsspec handles credentials: nothing of
+an address that may be secret is shown (``urls.shown_url``), and nothing that others say but as harmless text in one
+line (``_plain``).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import inspect
 import os
 import random
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from .errors import FormatError
 from .source import BLOCK, CHANGED, FileSource, Source, changed, shrunk
 from .streaming import read_ahead
-from .urls import scrubbed, shown_url
+from .text import harmless, printable, shorten
+from .urls import name_of, scrubbed, shown_url
+
+if TYPE_CHECKING:
+    from .audit.patterns import Pattern, States
 
 __all__ = ["Found", "RemoteSource", "find", "open_url", "stamp_of", "status"]
 
 ATTEMPTS: Final = 5  # at whatever a broken connection can spoil
 PAUSE: Final = 0.2  # seconds before the second attempt; twice as long before each further one
+TIMEOUT: Final = 60.0  # seconds that a web server may take for the next bytes
+DEEPEST: Final = 32  # folders below the one that was named in which files are looked for
 STREAMS: Final = 4  # requests under way at a time where payloads are streamed
 _NEAR: Final = 32 << 10  # bytes that a small read fetches at least
 _MOST: Final = 4 << 20  # bytes that reads which go on where others ended fetch at a time
 _ALONE: Final = 256 << 10  # bytes from which on a read fetches just what it asks for, where several are under way
 _WINDOWS: Final = 8  # stretches of such a size that are kept
+_REPEATED: Final = 4  # pages above a page that have links of the same names: then it is taken for a loop
+_LONGEST: Final = 200  # characters of what others say
 
 Result = TypeVar("Result")
 
@@ -53,6 +65,10 @@ class _WithoutRangesError(Exception):
     """The other side gives whole files only."""
 
 
+class _TemporaryError(OSError):
+    """Something is wrong on this side: a temporary file cannot be written."""
+
+
 # --------------------------------------------------------------------------------------------------------- file systems
 
 
@@ -65,12 +81,43 @@ def _file_system(url: str) -> tuple[Any, str]:
         text = "Addresses are read with fsspec, which is not installed: pip install 'ckptspec[remote]'"
         raise OSError(errno.EPROTONOSUPPORT, text, name) from None
     try:
-        system, path = url_to_fs(url)
+        _check_chain(url, name)
+        system, path = url_to_fs(url, **_settings(url))
+    except OSError as error:
+        raise error if error.filename == name else _os_error(_understood(error), name) from None
     except (ImportError, ValueError) as error:  # names a package that is missing, or an unknown scheme
-        raise OSError(errno.EPROTONOSUPPORT, f"Cannot be read: {scrubbed(str(error))}", name) from None
+        text = f"This address cannot be opened: {_plain(str(error))}"
+        raise OSError(errno.EPROTONOSUPPORT, text, name) from None
     except Exception as error:
         raise _os_error(_understood(error), name) from None
     return system, path
+
+
+def _check_chain(url: str, name: str) -> None:
+    """Raise OSError for a ``::`` after an address that nothing can follow: what it names would not be opened."""
+    from fsspec.core import get_filesystem_class
+
+    for link in url.split("::")[:-1]:
+        scheme = link.partition("://")[0]
+        taken = inspect.signature(get_filesystem_class(scheme).__init__).parameters
+        if not {"fo", "fs", "target_protocol"} & set(taken):
+            text = f"'::' begins the next address, and none can follow one of {scheme}; no name can have it"
+            raise OSError(errno.EINVAL, text, name)
+
+
+def _settings(url: str) -> dict[str, Any]:
+    """Return the time-outs of web servers, unless fsspec's configuration has others."""
+    from fsspec.config import conf
+
+    made = {}
+    for link in url.split("::"):
+        scheme = link.partition("://")[0]
+        if scheme in ("http", "https"):
+            import aiohttp
+
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT, sock_read=TIMEOUT)
+            made[scheme] = {"client_kwargs": {"timeout": timeout} | conf.get(scheme, {}).get("client_kwargs", {})}
+    return made
 
 
 def open_url(url: str) -> Source:
@@ -112,51 +159,278 @@ def stamp_of(info: Mapping[str, Any]) -> str:
 
 
 class Found(NamedTuple):
-    """A file that was found: its address, its size in bytes if that is known, and its stamp."""
+    """A file that was found: its address, its size in bytes if that is known, and its stamp.
+
+    ``names`` are those that lead to it from the folder that was named; of a file that was itself named, its own.
+    """
 
     url: str
     size: int | None
     stamp: str
+    names: tuple[str, ...]
 
 
-def find(url: str, failed: Callable[[OSError], None] | None = None) -> Iterator[Found]:
+def find(
+    url: str,
+    failed: Callable[[OSError], None] | None = None,
+    excludes: Callable[[Sequence[str]], bool] = lambda names: False,
+) -> Iterator[Found]:
     """Yield the files below an address, folder by folder; an address of a file, or a pattern, gives what it names.
 
-    A folder that cannot be listed is given to ``failed`` and the rest goes on; without ``failed``, OSError is raised.
+    What is there is no pattern, whatever its name. A folder that cannot be listed, or is not looked into, and a file
+    that no address leads to is given to ``failed``, and the rest goes on; without ``failed``, OSError is raised. Not
+    looked into are folders more than ``DEEPEST`` below the one that was named, and pages of a web server that list what
+    a page above them lists. ``excludes`` says by the names that lead to it what is left out, folders with all that is
+    in them.
     """
     system, path = _file_system(url)
-    name = shown_url(url)
+    return _Finding(url, system, path, failed, excludes).files()
 
-    def place(info: Mapping[str, Any]) -> Found:
-        if (
-            "http" in _protocols(system) and info.get("size") is None
-        ):  # a link of a page says nothing of what it leads to
-            with contextlib.suppress(OSError):
-                info = _repeated(lambda: {**system.info(info["name"]), "name": info["name"]}, name)
-        return Found(_address(url, path, str(info["name"])), info.get("size"), stamp_of(info))
 
-    if _has_magic(system, path):
-        found = _repeated(lambda: system.glob(path, detail=True), name)
-        yield from (place(found[key]) for key in sorted(found) if found[key]["type"] == "file")
-        return
-    info = _repeated(lambda: system.info(path), name)
-    if info["type"] == "file" and not ("http" in _protocols(system) and path.endswith("/")):
-        yield place(info)
-        return
-    folders = [path]
-    while folders:
-        folder = folders.pop()
+class _Entry(NamedTuple):
+    names: tuple[str, ...]  # that lead to it from the folder in which it is listed
+    info: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    name: str  # as the file system has it
+    names: tuple[str, ...]
+    pattern: Pattern | None  # None: everything in here matches
+    states: States
+    above: tuple[_Page, ...] = ()
+
+
+@dataclass(slots=True)
+class _Page:
+    """What tells a page of a web server from others: the names of its folders, and its files, once they are asked."""
+
+    folders: str
+    files: list[_Entry]
+    content: str | None = None
+
+
+@dataclass(slots=True)
+class _Finding:
+    url: str
+    system: Any
+    path: str
+    failed: Callable[[OSError], None] | None
+    excludes: Callable[[Sequence[str]], bool]
+    met: set[str] = field(default_factory=set)  # pages
+    is_web: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_web = "http" in _protocols(self.system)
+
+    def files(self) -> Iterator[Found]:
         try:
-            called = shown_url(_address(url, path, folder)) if folder != path else name
-            entries = _repeated(lambda folder=folder: system.ls(folder, detail=True), called)  # type: ignore[misc]
-        except OSError as error:
-            if failed is None:
+            info = _repeated(lambda: self.system.info(self.path), shown_url(self.url))
+        except OSError:
+            at = self._magic()
+            if at < 0:
                 raise
-            failed(error)
-            continue
-        entries = sorted((entry for entry in entries if entry["name"].rstrip("/") != folder.rstrip("/")), key=_name)
-        yield from (place(entry) for entry in entries if entry["type"] == "file")
-        folders += [entry["name"] for entry in reversed(entries) if entry["type"] == "directory"]
+            top = self._beginning(at)
+        else:
+            if info["type"] == "file" and not (self.is_web and self.path.endswith("/")):
+                yield Found(self.url, info.get("size"), stamp_of(info), (name_of(self.url),))
+                return
+            top = _Folder(self.path, (), None, frozenset())
+        if hasattr(self.system, "dir_cache"):  # an archive, whose members are known
+            yield from self._members(top)
+            return
+        pending = [top]
+        while pending:
+            folder = pending.pop()
+            try:
+                files, inner = self._folder(folder)
+            except OSError as error:
+                self._tell(error, self._address(folder.name))
+                continue
+            for entry in files:
+                yield from self._found(self._asked(entry.info), (*folder.names, *entry.names))
+            pending.extend(reversed(inner))
+
+    def _magic(self) -> int:
+        """Return where in the path a pattern begins, or -1."""
+        # In an address of the web, a question mark begins the query.
+        path, marks = (self.path.partition("?")[0], "*[") if self.is_web else (self.path, "*?[")
+        return min((path.index(mark) for mark in marks if mark in path), default=-1)
+
+    def _beginning(self, at: int) -> _Folder:
+        """Return the folder that a pattern begins in."""
+        from .audit.patterns import Pattern  # late: only who looks at many files has patterns
+
+        start = self.path[:at].rpartition("/")[0]
+        pattern = Pattern(self.path[len(start) :].partition("?")[0] if self.is_web else self.path[len(start) :])
+        return _Folder(f"{start}/" if self.is_web else start, (), pattern, pattern.start)
+
+    # --------------------------------------------------------------------------------------------------- one folder
+
+    def _members(self, top: _Folder) -> Iterator[Found]:
+        """Yield the members of an archive, those of a folder before those of the folders in it."""
+        self.system._get_dirs()
+        entries = [_Entry(self._relative(name, top), info) for name, info in self.system.dir_cache.items()]
+        files = [one for one in entries if one.names and one.info["type"] == "file"]
+        for entry in sorted(files, key=lambda one: [(1, name) for name in one.names[:-1]] + [(0, one.names[-1])]):
+            if self._below(top, entry, is_folder=False) is not None:
+                yield from self._found(entry.info, entry.names)
+
+    def _folder(self, folder: _Folder) -> tuple[list[_Entry], list[_Folder]]:
+        """Return the files of a folder, and the folders in it; OSError if it is not looked into."""
+        if len(folder.names) > DEEPEST:
+            raise OSError(errno.ELOOP, f"More than {DEEPEST} folders deep: not looked into")
+        entries = self._listed(folder)
+        folders = [entry for entry in entries if entry.info["type"] == "directory"]
+        files = [entry for entry in entries if entry.info["type"] == "file"]
+        above = folder.above
+        if self.is_web and folders:
+            page = _Page(_digest(entry.names for entry in folders), files)
+            alike = [one for one in above if one.folders == page.folders]
+            if len(alike) >= _REPEATED or any(self._content(one) == self._content(page) != "" for one in alike):
+                text = "It lists what a page above it lists, and is taken for a loop: not looked into"
+                raise OSError(errno.ELOOP, text)
+            files = page.files
+            above = (*above, page)
+        inner = []
+        for entry in folders:
+            below = self._below(folder, entry, is_folder=True)
+            name = str(entry.info["name"])
+            if below is not None and name not in self.met:
+                if self.is_web:  # one page may have links to folders of another
+                    self.met.add(name)
+                inner.append(_Folder(name, (*folder.names, *entry.names), *below, above))
+        return [entry for entry in files if self._below(folder, entry, is_folder=False) is not None], inner
+
+    def _content(self, page: _Page) -> str:
+        """Return what tells the files of a page from those of another; nothing if nothing does."""
+        if page.content is None:
+            page.files = [_Entry(entry.names, self._asked(entry.info)) for entry in page.files]
+            known = [(entry.names, entry.info.get("size"), stamp_of(entry.info)) for entry in page.files]
+            page.content = _digest(known) if known and all(stamp for _, _, stamp in known) else ""
+        return page.content
+
+    def _listed(self, folder: _Folder) -> list[_Entry]:
+        """Return what is in a folder, sorted; what leads out of it is left out."""
+        if folder.names and not folder.names[-1]:
+            infos = self._nameless(folder)
+        else:
+            infos = _repeated(lambda: self.system.ls(folder.name, detail=True), shown_url(self.url))
+        entries = []
+        for info in infos:
+            name = str(info["name"])
+            if self.is_web and "/." in name:
+                name = _without_dots(name)
+                info = {**info, "name": name}
+            names = self._relative(name, folder)
+            marker = info["type"] == "file" and not info.get("size") and names == ("",)  # of a folder in a bucket
+            if names and not marker and not (self.is_web and names == ("",)):
+                entries.append(_Entry(names, info))
+        return sorted(entries, key=lambda entry: str(entry.info["name"]))
+
+    def _nameless(self, folder: _Folder) -> list[Mapping[str, Any]]:
+        """Return all files below a folder whose name is empty, as a bucket may have it: it cannot be listed as such."""
+        parent = folder.name.removesuffix("/")
+        found = _repeated(lambda: self.system.find(parent, prefix="/", detail=True), shown_url(self.url))
+        if not found:
+            raise OSError(errno.EINVAL, "A folder without a name cannot be listed")
+        return list(found.values())
+
+    def _relative(self, name: str, folder: _Folder) -> tuple[str, ...]:
+        """Return the names that lead from a folder to what the file system calls ``name``; none if nothing does."""
+        start = folder.name
+        if self.is_web:
+            start, name = (text.partition("://")[2] for text in (f"{start.rstrip('/')}/", name))  # http, https: all one
+            path, mark, query = name.removeprefix(start).partition("?")
+            *folders, last = path.rstrip("/").split("/")
+            return (*folders, last + mark + query) if name.startswith(start) else ()
+        if start in ("", "/"):
+            return tuple(name.removeprefix(self.system.root_marker).split("/"))
+        return tuple(name[len(start) + 1 :].split("/")) if name.startswith(f"{start}/") else ()
+
+    def _below(self, folder: _Folder, entry: _Entry, *, is_folder: bool) -> tuple[Pattern | None, States] | None:
+        """Return what of the pattern is left for an entry of a folder, or None if the entry is not wanted."""
+        pattern, states = folder.pattern, folder.states
+        for number, name in enumerate(entry.names, 1):
+            is_file = number == len(entry.names) and not is_folder
+            if not is_file and self.excludes((*folder.names, *entry.names[:number])):
+                return None
+            if pattern is not None:
+                states = pattern.step(states, name.partition("?")[0] if self.is_web else name)
+                if not states:
+                    return None
+                pattern = None if pattern.matched(states) else pattern
+        return None if pattern is not None and not is_folder else (pattern, states)
+
+    # ------------------------------------------------------------------------------------------------------ one file
+
+    def _asked(self, info: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what is known of a file; a link of a page says nothing of what it leads to."""
+        if self.is_web and info.get("size") is None and "ETag" not in info:
+            with contextlib.suppress(OSError):
+                return _repeated(lambda: {**self.system.info(info["name"]), "name": info["name"]}, shown_url(self.url))
+        return info
+
+    def _found(self, info: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Found]:
+        name = str(info["name"])
+        url = self._address(name)
+        if self._leads_to(url, name):
+            yield Found(url, info.get("size"), stamp_of(info), names)
+        else:
+            text = "No address leads to a file of this name: copy it, or give it another one"
+            self._tell(OSError(errno.EINVAL, text), url)
+
+    def _tell(self, error: OSError, url: str) -> None:
+        error.filename = shown_url(url)
+        if self.failed is None:
+            raise error
+        self.failed(error)
+
+    def _address(self, name: str) -> str:
+        """Return the address of what the file system calls ``name``."""
+        links = self.url.split("::")
+        at = self._link(links)
+        if not self.is_web:
+            scheme, _, rest = links[at].partition("://")
+            rest, path = rest.rstrip("/"), self.path.rstrip("/")
+            if rest.endswith(path):  # what stands before it is a host
+                name = f"{scheme}://{rest.removesuffix(path)}{name}"
+            else:
+                name = f"{scheme}://{name.removeprefix(self.system.root_marker)}"
+        return "::".join([*links[:at], name, *links[at + 1 :]])
+
+    @staticmethod
+    def _link(links: Sequence[str]) -> int:
+        return next(number for number, link in enumerate(links) if "://" in link)  # caches and the like have no path
+
+    def _leads_to(self, url: str, name: str) -> bool:
+        """Say whether the file system takes an address for the file of this name, and for no other."""
+        before, after = self.url.split("::"), url.split("::")
+        at = self._link(before)
+        if len(before) != len(after) or "?versionId=" in name:
+            return False
+        with contextlib.suppress(Exception):  # file systems that have no such notion
+            strip = self.system._strip_protocol
+            return bool(strip(before[at]) != self.path or strip(after[at]) == name)
+        return True
+
+
+def _without_dots(url: str) -> str:
+    """Return an address of the web without the names ``.`` and ``..`` in its path, as it is asked for."""
+    before, mark, query = url.partition("?")
+    made: list[str] = []
+    for part in before.split("/"):
+        if part == ".." and len(made) > 3:  # scheme, nothing, host
+            made.pop()
+        elif part not in (".", ".."):
+            made.append(part)
+    if before.endswith(("/.", "/..")):
+        made.append("")
+    return "/".join(made) + mark + query
+
+
+def _digest(parts: Iterable[object]) -> str:
+    return hashlib.sha256(repr(sorted(map(repr, parts))).encode()).hexdigest()
 
 
 def status(url: str) -> tuple[int, str]:
@@ -167,27 +441,12 @@ def status(url: str) -> tuple[int, str]:
     return int(info.get("size") or 0), stamp_of(info)
 
 
-def _address(url: str, path: str, name: str) -> str:
-    """Return the address of a file called ``name`` by the file system that calls what ``url`` names ``path``."""
-    links = url.split("::")
-    at = next(number for number, link in enumerate(links) if "://" in link)  # caches and the like have no path
-    if "://" not in name:
-        scheme, _, rest = links[at].partition("://")
-        same = bool(path) and rest.endswith(path)  # then what stands before it is a host
-        name = f"{scheme}://{rest.removesuffix(path) + name if same else name.lstrip('/')}"
-    return "::".join([*links[:at], name, *links[at + 1 :]])
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    return str(entry["name"])
-
-
-def _has_magic(system: Any, path: str) -> bool:
-    # In an address, a question mark begins the query.
-    return any(mark in path for mark in ("*[" if "http" in _protocols(system) else "*?["))
-
-
 # ---------------------------------------------------------------------------------------------------- what others raise
+
+
+def _plain(text: str) -> str:
+    """Return what somebody else says as it may be shown: in one line that does no harm, not long, without secrets."""
+    return shorten(harmless(" ".join(scrubbed(text).split())), _LONGEST)
 
 
 def _understood(error: BaseException) -> _ConnectionError:
@@ -197,24 +456,38 @@ def _understood(error: BaseException) -> _ConnectionError:
         chain.append(cause)
         seen.add(id(cause))
     for one in chain:
+        kinds = {kind.__name__ for kind in type(one).__mro__}
+        if "TooManyRedirects" in kinds:
+            return _ConnectionError(errno.ELOOP, "The server leads from one address to the next without end", False)
+        if kinds & {"InvalidUrlRedirectClientError", "NonHttpUrlRedirectClientError"}:
+            text = f"The server leads on to what is no address of the web: {_plain(str(one))}"
+            return _ConnectionError(errno.EIO, text, False)
+        answered = isinstance(getattr(one, "status", None), int)
+        if answered and "HttpProcessingError" in {kind.__name__ for kind in type(one.__cause__).__mro__}:
+            text = str(getattr(one.__cause__, "message", "")).strip().partition("\n")[0].rstrip(":")
+            return _ConnectionError(errno.EIO, f"The server's answer is not proper HTTP: {_plain(text)}", False)
         status = getattr(one, "status", None)  # aiohttp's answer of a server
         if isinstance(answer := getattr(one, "response", None), dict):  # botocore's
             status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if isinstance(status, int):
             return _answered(status, str(getattr(one, "message", "")))
     last = chain[-1]
-    text = scrubbed(str(last)) or type(last).__name__
+    text = _plain(str(last)) or type(last).__name__
     if isinstance(last, FileNotFoundError):
         return _ConnectionError(errno.ENOENT, os.strerror(errno.ENOENT), False)
     if isinstance(last, IsADirectoryError):
         return _ConnectionError(errno.EISDIR, os.strerror(errno.EISDIR), False)
     if isinstance(last, PermissionError) or "credentials" in type(last).__name__.lower():
         return _ConnectionError(errno.EACCES, f"Not allowed: {text}", False)
+    if isinstance(last, TimeoutError) and last.errno is None:
+        return _ConnectionError(errno.ETIMEDOUT, f"The other side sent nothing for {TIMEOUT:g} seconds", True)
     if isinstance(last, OSError) and last.errno == errno.EBUSY:  # s3fs, where the etag is another one
         return _ConnectionError(errno.ESTALE, CHANGED, False)
     if isinstance(last, OSError) and last.errno in _LOCAL:
         return _ConnectionError(last.errno or errno.EIO, last.strerror or text, False)
-    return _ConnectionError(errno.EIO, f"Cannot be read: {text}", _is_transient(last))
+    if _is_transient(last):
+        return _ConnectionError(errno.EIO, f"Cannot be read: {text}", True)
+    return _ConnectionError(errno.EIO, f"This address cannot be opened: {text}", False)
 
 
 _LOCAL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOTDIR, errno.ENAMETOOLONG)
@@ -222,12 +495,14 @@ _OF_NETWORKS: Final = frozenset({"aiohttp", "aiobotocore", "botocore", "paramiko
 
 
 def _is_transient(error: BaseException) -> bool:
+    if isinstance(error, ValueError) or "ParamValidationError" in {part.__name__ for part in type(error).__mro__}:
+        return False  # an address that is none
     packages = {part.__module__.partition(".")[0] for part in type(error).__mro__}
     return bool(packages & _OF_NETWORKS) or isinstance(error, (OSError, EOFError))
 
 
 def _answered(status: int, text: str) -> _ConnectionError:
-    said = f"HTTP status {status}{f', {scrubbed(text)}' if text else ''}"
+    said = f"HTTP status {status}{f', {_plain(text)}' if text else ''}"
     if status in (404, 410):
         return _ConnectionError(errno.ENOENT, f"{os.strerror(errno.ENOENT)} ({said})", False)
     if status in (401, 403, 407):
@@ -246,7 +521,7 @@ def _repeated(work: Callable[[], Result], name: str) -> Result:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return work()
-        except _WithoutRangesError:
+        except (_WithoutRangesError, _TemporaryError):
             raise
         except Exception as error:
             failure = _understood(error)
@@ -420,16 +695,31 @@ class RemoteSource(Source):
 
     def _keep(self, parts: Iterator[memoryview]) -> None:
         """Keep a copy of the whole file, without a name."""
-        number, path = tempfile.mkstemp(prefix="ckptspec-", suffix=".remote")
+        with self._temporary():
+            number, path = tempfile.mkstemp(prefix="ckptspec-", suffix=".remote")
         try:
-            with os.fdopen(number, "wb") as file:
+            with os.fdopen(number, "wb", buffering=0) as file:
                 for part in parts:
-                    file.write(part)
-            self._copy = FileSource(path)
+                    with self._temporary():
+                        rest = memoryview(part)
+                        while rest:
+                            rest = rest[file.write(rest) :]
+            with self._temporary():
+                self._copy = FileSource(path)
         finally:
             os.unlink(path)
         self._copy.name = self._name
         self.size = self._copy.size
+
+    @contextlib.contextmanager
+    def _temporary(self) -> Iterator[None]:
+        """Let an error tell the folder of temporary files, which is full or not there."""
+        try:
+            yield
+        except OSError as error:
+            folder = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  # which may not be there
+            text = f"{error.strerror} (the folder of temporary files, {printable(folder)})"
+            raise _TemporaryError(error.errno, text, self._name) from None
 
     def _keep_whole(self, size: int | None) -> None:
         """Fetch the whole file from front to back, where that is all that can be had."""

@@ -15,6 +15,7 @@ from ..publish import is_temporary, writer_lives
 from ..source import Source, open_source
 from ..spec.rules import REJECT, RULES
 from ..text import printable, shorten
+from ..urls import name_of
 from .places import stamp_of
 from .verdicts import is_old, verdict_of
 
@@ -106,7 +107,7 @@ def examine(job: Job, options: Options) -> Examined:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return _plain(job, "", gone=True)
-        return _plain(job, "unreadable", error.strerror or str(error))
+        return _plain(job, "unreadable", " ".join((error.strerror or str(error)).split()))
     except MemoryError:
         return crashed(job, "not enough memory")
     except Exception as error:  # a defect of this library; the rest of the files is none the worse for it
@@ -145,7 +146,7 @@ def _plain(job: Job, verdict: str, message: str = "", *, gone: bool = False, sam
 
 
 def _examined(job: Job, options: Options) -> Examined:
-    name = os.path.basename(job.place.partition("?")[0] if job.address else job.path)
+    name = name_of(job.address) if job.address else os.path.basename(job.path)
     if is_temporary(name):
         if not job.address and writer_lives(job.path):
             return _plain(job, "other", "a draft that is being written")

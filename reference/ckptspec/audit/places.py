@@ -17,7 +17,7 @@ from typing import Final
 from ..errors import ArgumentError
 from ..formats import extension_of
 from ..source import path_text
-from ..urls import is_url, shown_url
+from ..urls import is_url, local_path, shown_url
 from .patterns import Filter, Pattern, States, has_magic
 
 __all__ = ["Place", "stamp_of", "walk"]
@@ -31,9 +31,9 @@ class Place:
 
     ``path`` is absolute; bytes that are no UTF-8 are lone surrogates in it, as Python has them. ``size`` is in bytes;
     ``stamp`` is a text that changes when the file does. ``named`` says that this very file was named, not a folder
-    above it or a pattern. ``address`` is where a file elsewhere is opened; its ``path`` is that without what is secret.
-    ``trouble`` says why there is nothing to look at: a folder that cannot be listed, a name that
-    is not there.
+    above it or a pattern. ``address`` is where a file elsewhere is opened; its ``path`` is that without what is secret,
+    and yet that of no other file. ``trouble`` says why there is nothing to look at: a folder that cannot be listed, a
+    name that is not there.
     """
 
     path: str
@@ -95,8 +95,9 @@ def walk(places: Sequence[str], filter: Filter | None = None, avoid: Iterable[st
     refuses comes as a place with ``trouble``.
     """
     walking = _Walk(filter or Filter(), frozenset(os.path.realpath(path) for path in avoid))
-    elsewhere = [text for text in places if is_url(text)]
-    troubles = [place for text in places if not is_url(text) and (place := _prepare(walking, text)) is not None]
+    texts = [local_path(text) for text in places]
+    elsewhere = [text for text in texts if is_url(text)]
+    troubles = [place for text in texts if not is_url(text) and (place := _prepare(walking, text)) is not None]
     walking.roots = _outermost(walking.roots)
     for place in troubles:
         if place.trouble or (os.path.realpath(place.path) not in walking.avoid and _wanted(walking, place)):
@@ -114,12 +115,11 @@ def _elsewhere(walking: _Walk, text: str) -> Iterator[Place]:
     from ..remote import find
 
     failed: list[OSError] = []
-    base, met = text.rstrip("/"), False
+    met = False
     try:
-        for found in find(text, failed.append):
+        for found in find(text, failed.append, walking.filter.excludes):
             met = True
-            names = _below(found.url, base) or (os.path.basename(found.url.partition("?")[0]),)
-            if walking.filter.reaches(names):
+            if walking.filter.reaches(found.names):
                 yield Place(
                     path=shown_url(found.url),
                     size=found.size or 0,

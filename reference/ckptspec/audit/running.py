@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,8 @@ from ..errors import ArgumentError
 from ..formats import FORMATS
 from ..publish import is_temporary
 from ..source import path_text
-from ..urls import is_url, shown_url
+from ..text import printable
+from ..urls import is_url, local_path, name_of, shown_url
 from .check import Examined, Job, Options
 from .database import Known, Store
 from .executors import Dispatcher, Executor, Processes
@@ -86,13 +88,16 @@ def audit(
     Whatever is wrong with a file, a folder or a worker becomes a result. Raises ArgumentError for arguments that make
     no sense, and OSError if the database cannot be used; what was recorded until then is kept.
     """
+    if is_url(database):
+        raise OSError(errno.EINVAL, "A database is a file of this machine", shown_url(str(database)))
     if not places:
         raise ArgumentError("there must be one at least", "places")
     if format is not None and format not in FORMATS:
         raise ArgumentError(f"found {format!r}, expected one of {', '.join(FORMATS)}", "format")
     if workers is not None and workers < 1:
         raise ArgumentError(f"must be at least 1, not {workers}", "workers")
-    texts = [path_text(place) for place in places]
+    texts = [local_path(path_text(place)) for place in places]
+    _check_distinct(texts)
     options = Options(payloads=payloads, digest=digest, format=format)
     scope = {
         "places": sorted({shown_url(text) if is_url(text) else os.path.abspath(text) for text in texts}),
@@ -124,6 +129,15 @@ def audit(
     finally:
         if own:
             executor.close()
+
+
+def _check_distinct(places: Sequence[str]) -> None:
+    """Raise ArgumentError for addresses that are one as they are shown: their results could not be told apart."""
+    shown: dict[str, str] = {}
+    for place in filter(is_url, places):
+        if shown.setdefault(shown_url(place), place) != place:
+            text = f"two addresses are shown as {printable(shown_url(place))}, and need audits of their own"
+            raise ArgumentError(text, "places")
 
 
 @dataclass(slots=True)
@@ -196,7 +210,7 @@ class _Auditing:
             and known.wanted == (self.options.format or "")
             and (known.verified or not self.options.payloads)
             and known.verdict not in _AGAIN
-            and not is_temporary(os.path.basename(place.path))  # its writer may have died
+            and not is_temporary(name_of(place.address) or os.path.basename(place.path))  # its writer may have died
         )
 
     def _collect(self, timeout: float) -> None:

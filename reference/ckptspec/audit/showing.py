@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
-from ..text import count, printable
+from ..text import count, harmless, printable
 from .check import Examined
 from .patterns import Filter
 from .places import Place, walk
@@ -68,7 +68,8 @@ class Shown:
         if result.verdict == "unreadable" or result.gone:
             self._notices += 1
             if self._notices <= self._most_notices:
-                self._notice(f"{printable(result.path)}: {result.message or 'It vanished before it was looked at'}")
+                what = harmless(result.message) or "It vanished before it was looked at"
+                self._notice(f"{printable(result.path)}: {what}")
         self._done(result.size, result.verdict)
 
     def _notice(self, text: str) -> None:

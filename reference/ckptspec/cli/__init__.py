@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 from .. import __version__
 from ..errors import CheckpointError, SettingError
 from ..text import harmless, printable
+from ..urls import is_url, scrubbed
 
 __all__ = ["EXPORTS", "build_parser", "main"]
 
@@ -24,13 +25,13 @@ _EPILOG = "Exit status: 0 all good, 1 a file was refused or differs, 2 usage or 
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose messages may be shown: words that nobody knows are often names of files.
+    """A parser whose messages may be shown: words that nobody knows are often names of files, or addresses.
 
     It does not keep silent if its help cannot be printed.
     """
 
     def error(self, message: str) -> NoReturn:
-        super().error(harmless(message))
+        super().error(scrubbed(harmless(message)))
 
     def _print_message(self, message: str, file: Any = None) -> None:
         (file or sys.stderr).write(message)
@@ -263,6 +264,9 @@ def _run(argv: Sequence[str] | None) -> int:
         except SystemExit:  # help, or usage
             sys.stdout.flush()
             raise
+        for name in (getattr(args, "db", None), getattr(args, "baseline", None)):
+            if is_url(name):
+                raise OSError(errno.EINVAL, "A database or baseline is a file of this machine", name)
         module, function = args.run.split(":")
         status: int = getattr(importlib.import_module(f".{module}", __package__), function)(args)
         sys.stdout.flush()
@@ -272,7 +276,7 @@ def _run(argv: Sequence[str] | None) -> int:
         print("ckptspec: interrupted", file=sys.stderr)
         return 130
     except CheckpointError as error:
-        print(f"ckptspec: {error}", file=sys.stderr)
+        print(f"ckptspec: {scrubbed(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, SettingError) else 1
     except MemoryError:
         print("ckptspec: there is not enough memory", file=sys.stderr)
@@ -284,9 +288,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def os_error(error: OSError) -> str:
-    """Return an error of the system as one plain line."""
-    name = (error.filename or "''") if isinstance(error.filename, str) else None
-    what = error.strerror or str(error)
+    """Return an error of the system as one plain line, without escapes and secrets of addresses."""
+    name = (scrubbed(error.filename) or "''") if isinstance(error.filename, str) else None
+    what = scrubbed(" ".join(harmless(error.strerror or str(error)).splitlines()))
     if name is None and error.errno in _FULL:  # whatever else is written to tells its name
         name = "standard output"
     return f"{printable(name)}: {what}" if name else what

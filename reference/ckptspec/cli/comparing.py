@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ..contents import DENSE, Contents, Entry, contents_of
 from ..formats import FORMATS
 from ..progress import meter
-from ..source import text_of
 from ..terminal import Style, columns
 from ..text import count, printable, shorten, show
 from ..urls import shown_url
-from .io import open_argument, print_json, shown, would_overwrite
+from .io import open_argument, parse_argument, print_json, shown, tell, would_overwrite
 
 if TYPE_CHECKING:
     from ..compare import Comparison, Pair
@@ -48,10 +47,10 @@ def digest(args: argparse.Namespace) -> int:
     from ..digest import manifest_of, parse_manifest
 
     if args.tensors_only and args.check is None:
-        print("ckptspec: --tensors-only goes with --check", file=sys.stderr)
+        tell("--tensors-only goes with --check")
         return 2
     if args.file == args.check == "-":
-        print("ckptspec: FILE and MANIFEST cannot both be standard input", file=sys.stderr)
+        tell("FILE and MANIFEST cannot both be standard input")
         return 2
     if args.manifest is not None:
         if would_overwrite(args.file, args.manifest):
@@ -61,8 +60,7 @@ def digest(args: argparse.Namespace) -> int:
         writable(args.manifest)
     expected = None
     if args.check is not None:
-        with open_argument(args.check) as source:
-            expected = parse_manifest(text_of(source.blocks(0, source.size)))
+        expected = parse_argument(args.check, parse_manifest)
     verify = args.verify or args.manifest is not None
     with open_argument(args.file) as source, meter(source.size * (1 + verify), "digest"):
         made = digest_of(contents_of(source, verify=verify))
@@ -135,10 +133,10 @@ def diff(args: argparse.Namespace) -> int:
     from ..elements import Tolerance
 
     if args.one == args.other == "-":
-        print("ckptspec: A and B cannot both be standard input", file=sys.stderr)
+        tell("A and B cannot both be standard input")
         return 2
     if not (args.atol >= 0 and args.rtol >= 0 and 0 <= args.ulp < 1 << 64):
-        print("ckptspec: a tolerance is 0 or more", file=sys.stderr)
+        tell("a tolerance is 0 or more")
         return 2
     with open_argument(args.one) as one, open_argument(args.other) as other:
         with meter((one.size + other.size) * (1 + args.verify), "diff"):
@@ -152,7 +150,7 @@ def diff(args: argparse.Namespace) -> int:
                 dtypes=not args.ignore_dtype,
             )
         if args.only is not None and not found.compared and not found.removed and not found.added:
-            print(f"ckptspec: no tensor has a name like {' or '.join(map(show, args.only))}", file=sys.stderr)
+            tell(f"no tensor has a name like {' or '.join(map(show, args.only))}")
             return 2
         if args.json:
             print_json({"a": _side(args.one, found.one), "b": _side(args.other, found.other), **_as_json(found)})

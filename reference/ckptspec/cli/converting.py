@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from .. import convert as conversions
 from ..errors import ArgumentError
@@ -11,7 +10,7 @@ from ..progress import meter
 from ..publish import writable
 from ..text import count, printable
 from ..urls import shown_url
-from .io import open_argument, print_json, would_overwrite
+from .io import open_argument, print_json, tell, would_overwrite
 
 __all__ = ["convert"]
 
@@ -21,7 +20,7 @@ def convert(args: argparse.Namespace) -> int:
     try:
         target_format = conversions.format_for(args.target, args.to)
     except ArgumentError as error:
-        print(f"ckptspec: {printable(args.target)}: {error}", file=sys.stderr)
+        tell(f"{printable(args.target)}: {error}")
         return 2
     if args.lossy and args.source != "-" and would_overwrite(args.source, args.target, "SRC and DST"):
         return 2

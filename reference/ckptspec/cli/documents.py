@@ -12,9 +12,10 @@ from .. import neutral
 from ..errors import ArgumentError, FormatError
 from ..formats import format_of, module_of
 from ..progress import meter
-from ..source import Source, open_file, text_of
+from ..source import Source, open_file
+from ..urls import shown_url
 from . import os_error
-from .io import open_argument
+from .io import open_argument, parse_argument, tell
 
 __all__ = ["decode", "encode"]
 
@@ -27,7 +28,7 @@ def decode(args: argparse.Namespace) -> int:
         answer = _answer(source)
     if "error" in answer:
         print(neutral.dump_json(answer))
-        print(f"ckptspec: {answer['error']['message']}", file=sys.stderr)
+        tell(answer["error"]["message"])
         return 1
     document = answer["document"]
     print(json.dumps(document, indent=2) if args.indent else neutral.dump_json(document))
@@ -54,9 +55,9 @@ def _batch() -> int:
             OSError,
             ArgumentError,
         ) as error:  # an answer is owed; that the file cannot be read is no verdict on its content
-            print(f"ckptspec: {os_error(error) if isinstance(error, OSError) else error}", file=sys.stderr)
+            tell(os_error(error) if isinstance(error, OSError) else str(error))
             return 2
-        print(neutral.dump_json({"path": path, **answer}), flush=True)
+        print(neutral.dump_json({"path": shown_url(path), **answer}), flush=True)
     return 0
 
 
@@ -65,14 +66,13 @@ def encode(args: argparse.Namespace) -> int:
     from .. import encode as encode_document
     from ..publish import publishing
 
-    with open_argument(args.document) as source:
-        document = neutral.parse_json(text_of(source.blocks(0, source.size)))
+    document = parse_argument(args.document, neutral.parse_json)
     data = encode_document(document)
     if args.output != "-":
         with publishing(args.output) as draft:
             draft.write(data)
     elif sys.stdout.isatty():
-        print("ckptspec: a terminal cannot show the bytes; name a file", file=sys.stderr)
+        tell("a terminal cannot show the bytes; name a file")
         return 2
     else:
         sys.stdout.buffer.write(data)

@@ -8,6 +8,7 @@ import sys
 from ..publish import publishing
 from ..spec import exports
 from ..text import printable
+from .io import tell
 
 __all__ = ["export"]
 
@@ -16,7 +17,7 @@ def export(args: argparse.Namespace) -> int:
     """Print an export, or write it to a file; 2 if the format is unknown."""
     if args.format is not None and args.format not in exports.FORMATS:
         told = f"unknown format '{printable(args.format)}', expected one of {', '.join(exports.FORMATS)}"
-        print(f"ckptspec: {told}", file=sys.stderr)
+        tell(told)
         return 2
     text = exports.export(args.kind, args.format)
     if args.output == "-":

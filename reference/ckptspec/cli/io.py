@@ -6,13 +6,17 @@ import errno
 import json
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from ..source import BufferSource, Source, open_file
+from ..errors import ArgumentError
+from ..source import BufferSource, Source, open_file, text_of
 from ..text import printable
-from ..urls import shown_url
+from ..urls import scrubbed, shown_url
 
-__all__ = ["open_argument", "print_json", "shown", "would_overwrite"]
+__all__ = ["open_argument", "parse_argument", "print_json", "shown", "tell", "would_overwrite"]
+
+Parsed = TypeVar("Parsed")
 
 
 def open_argument(name: str) -> Source:
@@ -28,9 +32,25 @@ def open_argument(name: str) -> Source:
     return open_file(name)
 
 
+def parse_argument(name: str, parse: Callable[[bytes], Parsed]) -> Parsed:
+    """Read a file of text named on the command line, and parse it; an ArgumentError names the file."""
+    with open_argument(name) as source:
+        try:
+            return parse(text_of(source.blocks(0, source.size)))
+        except ArgumentError as error:
+            if name == "-":
+                raise
+            raise ArgumentError(str(error), printable(source.name or name)) from None
+
+
 def shown(name: str) -> str:
     """Return the name of a file as the command line shows it: no escapes, and no secrets of an address."""
     return printable(shown_url(name))
+
+
+def tell(text: str) -> None:
+    """Print a line about what is wrong; words of the command line in it may be addresses."""
+    print(f"ckptspec: {scrubbed(text)}", file=sys.stderr)
 
 
 def would_overwrite(source: str, target: str, names: str = "FILE and OUT") -> bool:
@@ -46,7 +66,7 @@ def would_overwrite(source: str, target: str, names: str = "FILE and OUT") -> bo
     except OSError:  # one of them is not there
         return False
     if same:
-        print(f"ckptspec: {printable(target)}: {names} are the same file", file=sys.stderr)
+        tell(f"{printable(target)}: {names} are the same file")
     return same
 
 

@@ -16,7 +16,7 @@ from ..terminal import Style, columns, wrapped
 from ..text import count, printable, shorten, show
 from ..urls import shown_url
 from . import os_error
-from .io import open_argument, print_json, shown, would_overwrite
+from .io import open_argument, print_json, shown, tell, would_overwrite
 from .parts import print_parts
 
 __all__ = ["explain", "inspect", "print_report", "validate"]
@@ -30,7 +30,7 @@ _COLOUR = {REJECT: "red", CANONICAL: "yellow", "note": "cyan"}
 def validate(args: argparse.Namespace) -> int:
     """Look at every file, whatever is wrong with others; 2 if one could not be read, else 1 if one was refused."""
     if args.format is not None and args.format not in FORMATS:
-        print(f"ckptspec: unknown format {show(args.format)}, expected one of {', '.join(FORMATS)}", file=sys.stderr)
+        tell(f"unknown format {show(args.format)}, expected one of {', '.join(FORMATS)}")
         return 2
     counts = {"files": len(args.files), "accepted": 0, "refused": 0, "not_canonical": 0, "unreadable": 0}
     results: list[dict[str, Any]] = []
@@ -41,7 +41,7 @@ def validate(args: argparse.Namespace) -> int:
         except OSError as error:
             counts["unreadable"] += 1
             results.append({"file": shown_url(name), "error": os_error(error)})
-            print(f"ckptspec: {os_error(error)}", file=sys.stderr)
+            tell(os_error(error))
             continue
         counts["accepted" if report.ok else "refused"] += 1
         counts["not_canonical"] += report.ok and not report.canonical
@@ -136,14 +136,14 @@ def _print_survivors(report: Report, style: Style) -> None:
 def inspect(args: argparse.Namespace) -> int:
     """Show a file's parts; 1 if a reader must refuse it."""
     if args.only and not args.hex:
-        print("ckptspec: --only goes with --hex", file=sys.stderr)
+        tell("--only goes with --hex")
         return 2
     if args.no_values and args.html is None:
-        print("ckptspec: --no-values goes with --html", file=sys.stderr)
+        tell("--no-values goes with --html")
         return 2
     if args.html is not None:
         if args.hex or args.json or args.structure_only:
-            print("ckptspec: --html goes with none of --hex, --json and --structure-only", file=sys.stderr)
+            tell("--html goes with none of --hex, --json and --structure-only")
             return 2
         return _write_page(args)
     with open_argument(args.file) as source:
@@ -162,7 +162,7 @@ def inspect(args: argparse.Namespace) -> int:
             style = Style(sys.stdout)
             if args.hex and known is not None:
                 if not _print_hex(source, known, args.only, style):
-                    print(f"ckptspec: no field begins with '{printable(args.only)}'", file=sys.stderr)
+                    tell(f"no field begins with '{printable(args.only)}'")
                     return 2
             else:
                 print_parts(known, parts, style)
@@ -217,7 +217,7 @@ def explain(args: argparse.Namespace) -> int:
 
         close = difflib.get_close_matches(args.rule.upper(), RULES, 3, 0.6)
         hint = f"; did you mean {' or '.join(close)}?" if close else "; without a rule, `ckptspec explain` lists them"
-        print(f"ckptspec: there is no rule '{printable(args.rule)}'{hint}", file=sys.stderr)
+        tell(f"there is no rule '{printable(args.rule)}'{hint}")
         return 2
     if args.json:
         print_json(_rule_json(rule))

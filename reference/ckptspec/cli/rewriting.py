@@ -17,7 +17,7 @@ from ..quantization import Quantization
 from ..terminal import Style, columns
 from ..text import count, printable
 from ..urls import shown_url
-from .io import open_argument, print_json, shown, would_overwrite
+from .io import open_argument, print_json, shown, tell, would_overwrite
 
 __all__ = ["canonicalize", "metadata", "quantize", "salvage"]
 
@@ -89,7 +89,7 @@ def quantize(args: argparse.Namespace) -> int:
         writable(args.target)
         model = module_of(format_of(source)).read(source)
         if not isinstance(model, oam.Model):
-            print(f"ckptspec: {shown(args.source)}: only .oam files hold quantized weights", file=sys.stderr)
+            tell(f"{shown(args.source)}: only .oam files hold quantized weights")
             return 1
         made = oam.quantize(model, args.encoding)
         save(args.target, made)
@@ -109,7 +109,7 @@ def metadata(args: argparse.Namespace) -> int:
     for pair in args.set:
         key, equals, value = pair.partition("=")
         if not equals:
-            print(f"ckptspec: {printable(pair)}: expected KEY=VALUE", file=sys.stderr)
+            tell(f"{printable(pair)}: expected KEY=VALUE")
             return 2
         changes[key] = value
     in_place = None
@@ -119,7 +119,7 @@ def metadata(args: argparse.Namespace) -> int:
         )
     with open_argument(args.file) as source:
         if format_of(source) != "safetensors":
-            print(f"ckptspec: {shown(args.file)}: only safetensors files have metadata", file=sys.stderr)
+            tell(f"{shown(args.file)}: only safetensors files have metadata")
             return 1
         found = safetensors.anatomy_of(source).metadata
     if args.json:

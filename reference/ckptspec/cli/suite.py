@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from ..spec.rules import RULES
 from ..terminal import columns
 from ..text import count, printable
-from .io import print_json
+from .io import print_json, tell
 
 __all__ = ["conform", "matrix", "vectors"]
 
@@ -40,7 +39,7 @@ def vectors(args: argparse.Namespace) -> int:
     for name, names in known.items():
         asked = getattr(args, name)
         if asked is not None and asked not in names and asked.upper() not in names:
-            print(f"ckptspec: unknown {name} '{printable(asked)}'", file=sys.stderr)
+            tell(f"unknown {name} '{printable(asked)}'")
             return 2
     cases = [
         case
@@ -52,7 +51,7 @@ def vectors(args: argparse.Namespace) -> int:
     ]
     if args.action == "export":
         if not args.directory:
-            print("ckptspec: the name of the folder is empty", file=sys.stderr)
+            tell("the name of the folder is empty")
             return 2
         from ..conformance.export import export
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import ArgumentError
 from ..formats import EXTENSIONS, extension_of, format_of, module_of
 from ..memory import MemorySink, Sink
+from ..publish import check_local
 from ..source import Source, open_source, path_text
 from ..text import count, printable, show
 from ._content import Content, dtype_name, newest, prepare, take, views
@@ -123,6 +124,7 @@ class Plan:
 
 def format_for(dst: str | os.PathLike[str], to: str | None = None) -> str:
     """Return the format of a file to be written: the one given, else what its name's extension says."""
+    check_local(dst)
     if to is not None:
         module_of(to)  # raises for an unknown one
         return to
