@@ -684,6 +684,23 @@ def test_names_that_are_hard_to_address(bucket: str, tmp_path: Path, folder: Pat
     ):
         _, found = audited([f"s3://names/{pattern}"], tmp_path / "pattern.sqlite")
         assert set(found) == {f"s3://names/{name}" for name in names}, pattern
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    names = ["odd/a?.oam", "odd//c.oam", "odd/e[1].oam", "odd.oam"]
+    for name in (*names, "odd/a::b.oam"):
+        memory.pipe_file(f"/{name}", data)
+    for number, (place, start, known) in enumerate(
+        (
+            ("memory://", "memory://", names),
+            ("memory://od*", "memory://", names),
+            ("simplecache::memory://odd", "simplecache::memory://", names[:3]),
+        )
+    ):
+        run, found = audited([place], tmp_path / f"memory-{number}.sqlite")
+        assert found == {f"{start}{name}": ("canonical", "") for name in known} | {
+            f"{start}odd/a::b.oam": ("unreadable", no_address)
+        }
+    memory.rm("/odd", recursive=True)
+    memory.rm("/odd.oam")
     archive = tmp_path / "a.zip"
     with zipfile.ZipFile(archive, "w") as file:
         for name in ("a::b.oam", "/abs.oam", "d//e.oam", "abs.oam", "d/f.oam"):
@@ -799,7 +816,7 @@ def test_what_servers_say_is_harmless(
 
 def test_addresses_that_cannot_be_opened(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
     for address, said in (
-        ("http://", "This address cannot be opened: http://"),
+        ("http://", "This address cannot be opened: it is none of the web"),
         ("data://x", "This address cannot be opened: "),
         ("blockcache::cached::http://x", "This address cannot be opened: "),
         ("generic://x", "This address cannot be opened: "),

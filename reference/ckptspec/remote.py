@@ -99,8 +99,9 @@ def _check_chain(url: str, name: str) -> None:
 
     for link in url.split("::")[:-1]:
         scheme = link.partition("://")[0]
-        taken = inspect.signature(get_filesystem_class(scheme).__init__).parameters
-        if not {"fo", "fs", "target_protocol"} & set(taken):
+        parts = get_filesystem_class(scheme).__mro__
+        taken = {name for part in parts[:-1] for name in inspect.signature(part.__init__).parameters}
+        if not {"fo", "fs", "target_protocol"} & taken:
             text = f"'::' begins the next address, and none can follow one of {scheme}; no name can have it"
             raise OSError(errno.EINVAL, text, name)
 
@@ -393,7 +394,7 @@ class _Finding:
         if not self.is_web:
             scheme, _, rest = links[at].partition("://")
             rest, path = rest.rstrip("/"), self.path.rstrip("/")
-            if rest.endswith(path):  # what stands before it is a host
+            if rest and rest.endswith(path):  # what stands before it is a host
                 name = f"{scheme}://{rest.removesuffix(path)}{name}"
             else:
                 name = f"{scheme}://{name.removeprefix(self.system.root_marker)}"
@@ -459,6 +460,8 @@ def _understood(error: BaseException) -> _ConnectionError:
         kinds = {kind.__name__ for kind in type(one).__mro__}
         if "TooManyRedirects" in kinds:
             return _ConnectionError(errno.ELOOP, "The server leads from one address to the next without end", False)
+        if "InvalidURL" in kinds and "RedirectClientError" not in type(one).__name__:
+            return _ConnectionError(errno.EINVAL, "This address cannot be opened: it is none of the web", False)
         if kinds & {"InvalidUrlRedirectClientError", "NonHttpUrlRedirectClientError"}:
             text = f"The server leads on to what is no address of the web: {_plain(str(one))}"
             return _ConnectionError(errno.EIO, text, False)

@@ -130,16 +130,16 @@ def _elsewhere(walking: _Walk, text: str) -> Iterator[Place]:
             while failed:
                 yield _untold(failed.pop(), text)
     except OSError as error:
-        yield _untold(error, text, named=True)
+        failed.append(error)
     for one in failed:
         yield _untold(one, text)
     if not (met or failed):
         yield Place(path=shown_url(text), named=True, trouble="No file matches")
 
 
-def _untold(error: OSError, text: str, named: bool = False) -> Place:
+def _untold(error: OSError, text: str) -> Place:
     path = error.filename if isinstance(error.filename, str) else shown_url(text)
-    return Place(path=path, named=named, trouble=error.strerror or str(error))
+    return Place(path=path, named=path == shown_url(text), trouble=error.strerror or str(error))
 
 
 def _wanted(walking: _Walk, place: Place) -> bool:
