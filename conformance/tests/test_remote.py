@@ -136,6 +136,9 @@ def test_what_is_an_address_and_how_it_is_shown() -> None:
         ("(http://me:p'w@host/a?sig=1): no", "(http://host/a?...): no"),
         ("zip://a::http://me:pw@host/a?sig=1, no", "zip://a::http://host/a?..., no"),
         ("http://me:s/ecret@host, no", "http://..., no"),
+        ("a1http://me:pw@h\nurl=<ftp://me:pw@h/x>'http://h/?x'", "a1http://h\nurl=<ftp://h/x>'http://h/?...'"),
+        ("a" * 1_000_000 + "://" + "x" * 1_000_000 + "@h", "a" * 1_000_000 + "://h"),
+        ("aa::" * 200_000, "aa::" * 200_000),
     ):
         assert scrubbed(said) == shown
     for text in ("https://u:pw@host/a?X=1", "http://me:s@ec/ret@h/x", "http://me:s/ecret@h/x"):

@@ -237,7 +237,7 @@ class _Finding:
                 yield Found(self.url, info.get("size"), stamp_of(info), (name_of(self.url),))
                 return
             top = _Folder(self.path, (), None, frozenset())
-        if hasattr(self.system, "dir_cache"):  # an archive, whose members are known
+        if hasattr(self.system, "_get_dirs"):  # an archive, whose members are known
             yield from self._members(top)
             return
         pending = [top]
@@ -463,7 +463,7 @@ def _understood(error: BaseException) -> _ConnectionError:
         if "InvalidURL" in kinds and "RedirectClientError" not in type(one).__name__:
             return _ConnectionError(errno.EINVAL, "This address cannot be opened: it is none of the web", False)
         if kinds & {"InvalidUrlRedirectClientError", "NonHttpUrlRedirectClientError"}:
-            text = f"The server leads on to what is no address of the web: {_plain(str(one))}"
+            text = f"The server leads on to what is no address of the web: {_plain(str(one).partition(' - ')[0])}"
             return _ConnectionError(errno.EIO, text, False)
         answered = isinstance(getattr(one, "status", None), int)
         if answered and "HttpProcessingError" in {kind.__name__ for kind in type(one.__cause__).__mro__}:

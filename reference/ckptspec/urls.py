@@ -16,7 +16,8 @@ __all__ = ["is_url", "is_web", "local_path", "name_of", "scrubbed", "shown_url"]
 _SCHEME: Final = "[A-Za-z][A-Za-z0-9+.-]+"
 _URL: Final = re.compile(f"(?:{_SCHEME}::)*{_SCHEME}://")
 _NEXT: Final = re.compile(f"::(?={_URL.pattern})")  # any other '::' is part of a name, or of a password
-_EMBEDDED: Final = re.compile(f"(?:{_SCHEME}::)*{_SCHEME}://(?:\\S*@)?[^\\s'\"<>]*")  # a password may have quotes
+_BEGINNING: Final = re.compile("(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]+://")  # within a text: read once, however long
+_END: Final = re.compile("['\"<>]|\\Z")
 _WITHOUT_HOST: Final = frozenset({"file", "libarchive", "local", "memory", "tar", "zip"})
 _LOCAL: Final = re.compile("(?:file|local)://(.*)", re.DOTALL)
 _WITH_QUERY: Final = frozenset({"webdav", "webhdfs"})  # besides those with 'http' in their names
@@ -98,9 +99,17 @@ def _instead(text: str, digests: bool) -> str:
 
 def scrubbed(text: str) -> str:
     """Return a message with the addresses in it as they may be shown; those that were shown stay as they are."""
-    return _EMBEDDED.sub(lambda found: _scrubbed(found.group()), text)
+    return re.sub(r"\S+", lambda found: _scrubbed(found.group()), text) if "://" in text else text
 
 
-def _scrubbed(found: str) -> str:
-    url = found.rstrip(":,;)")  # which end a part of a sentence
-    return "::".join(_shown_link(link, digests=False) for link in _NEXT.split(url)) + found[len(url) :]
+def _scrubbed(word: str) -> str:
+    made, at = [], 0
+    after = word.rfind("@") + 1  # a password may have quotes
+    for found in _BEGINNING.finditer(word):
+        if found.start() >= at:
+            end = _END.search(word, max(found.end(), after)).start()  # type: ignore[union-attr]  # at the end at least
+            url = word[found.start() : end].rstrip(":,;)")  # which end a part of a sentence
+            shown = "::".join(_shown_link(link, digests=False) for link in _NEXT.split(url))
+            made += [word[at : found.start()], shown]
+            at = found.start() + len(url)
+    return "".join([*made, word[at:]])
