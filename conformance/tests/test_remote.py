@@ -861,7 +861,9 @@ def test_a_full_temporary_folder(
 
 
 def test_local_files_are_looked_at_once_whatever_they_are_called(folder: Path, tmp_path: Path) -> None:
-    run, found = audited([f"file://{folder}", str(folder), f"file://{folder}/text"], tmp_path / "a.sqlite")
+    run, found = audited(
+        [f"file://{folder}/g*", f"file://{folder}", str(folder), f"file://{folder}/text"], tmp_path / "a.sqlite"
+    )
     assert set(found) == {str(path) for path in folder.iterdir()}
     assert run.examined == len(found)
 

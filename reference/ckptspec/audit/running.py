@@ -147,6 +147,7 @@ class _Auditing:
     dispatcher: Dispatcher
     everything: bool
     watcher: Watcher
+    underway: set[str] = field(default_factory=set)  # paths
     counts: dict[str, int] = field(default_factory=lambda: {"examined": 0, "kept": 0, "gone": 0})
 
     def go(self, places: Sequence[str], wanted: Filter) -> None:
@@ -167,7 +168,7 @@ class _Auditing:
 
     def _take(self, place: Place) -> None:
         known = self.store.known(place.path)
-        if known is not None and known.seen:
+        if place.path in self.underway or (known is not None and known.seen):
             return  # met twice
         if place.trouble:
             self._record(
@@ -188,6 +189,7 @@ class _Auditing:
         else:
             same = known is not None and self.options.digest and self._holds(replace(known, stamp=place.stamp), place)
             digest = known.digest if same and known is not None else ""
+            self.underway.add(place.path)
             self.dispatcher.add(
                 Job(
                     path=place.path,
@@ -219,6 +221,7 @@ class _Auditing:
         self.store.settle()
 
     def _record(self, examined: Examined) -> None:
+        self.underway.discard(examined.path)
         self.store.add(examined, self.options)
         self.counts["gone" if examined.gone else "kept" if examined.same else "examined"] += 1
         self.watcher.examined(examined)
