@@ -127,6 +127,15 @@ PROMISES: Final = (
         ("test_cli.py::test_output_survives_a_plain_locale", "test_determinism.py::test_environments"),
     ),
     Promise(
+        NAMES,
+        "What a web server says is escaped, too. Passwords and queries of addresses are shown nowhere.",
+        (
+            "test_remote.py::test_what_servers_say_is_harmless",
+            "test_remote.py::test_secrets_are_never_shown",
+            "test_remote.py::test_addresses_elsewhere_on_the_command_line",
+        ),
+    ),
+    Promise(
         DOCUMENT,
         "A document that is not one is refused with the path of what is amiss, however deep, large or damaged it is.",
         (
