@@ -8,9 +8,7 @@
   const [FOLDER, NAME, SIZE, VERDICT, FORMAT, VERSION, OLD, REJECTS, CANONICALS, NOTES, RULES, CHANGE, MESSAGE,
     DETAIL] = Array.from({ length: 14 }, (_, at) => at);
   const VERDICTS = Object.keys(data.verdicts), FORMATS = Object.keys(data.formats), CHANGES = Object.keys(data.changes);
-  const CHANGE_WORDS = { refused: "newly bad" };
   const summary = data.summary;
-  const changeWord = (name) => CHANGE_WORDS[name] || name;
   const bytes = (value) => {
     const units = ["bytes", "kB", "MB", "GB", "TB"];
     let at = 0;
@@ -39,7 +37,7 @@
       filter.input("rule", "Rule", Object.keys(data.rules).sort(), "short"),
       filter.input("folder", "Folder begins with", summary.folders.map((item) => item.path), "wide-input"),
       ...(changes.length ? [filter.select("change", "Change", [["", "any"], ["some", "changed in any way"],
-        ...changes.map((name) => [name, changeWord(name)])])] : []),
+        ...changes.map((name) => [name, name])])] : []),
       filter.check("old", "Only old versions"),
       filter.reset(),
     );
@@ -80,7 +78,7 @@
 
   // ----------------------------------------------------------------------------------------------------- the table
 
-  const HEADS = { file: "File", verdict: "Verdict", format: "Format", size: "Size", rule: "What is the matter" };
+  const HEADS = { file: "File", verdict: "Verdict", format: "Format", size: "Size", rule: "What is wrong" };
   const heads = {};
 
   function sort(name) {
@@ -109,7 +107,7 @@
       element("td", {}, formatOf(row)),
       element("td", { class: "number" }, bytes(row[SIZE])),
       element("td", { title: reason(row) }, row[CHANGE] < 0 ? null : [element("span", { class: "chip note" },
-        changeWord(CHANGES[row[CHANGE]])), " "], reason(row)),
+        CHANGES[row[CHANGE]]), " "], reason(row)),
     ];
   }
 
@@ -147,7 +145,7 @@
       element("h3", {}, folderOf(row) + row[NAME]),
       line(element("span", { class: `chip ${LOOKS[verdict]}` }, verdict), " ", data.verdicts[verdict]),
       facts([["format", formatOf(row)], ["size", `${bytes(row[SIZE])}`], ["findings", counts],
-        ["change", row[CHANGE] < 0 ? "" : `${changeWord(CHANGES[row[CHANGE]])}: ${data.changes[CHANGES[row[CHANGE]]]}`],
+        ["change", row[CHANGE] < 0 ? "" : `${CHANGES[row[CHANGE]]}: ${data.changes[CHANGES[row[CHANGE]]]}`],
         ["message", data.texts[row[MESSAGE]]], ["rules", all && !listed.length ? rulesOf(row) : ""]]),
       ...listed.map(findingElement),
       ...(all > listed.length ? [element("p", { class: "dim" }, listed.length
@@ -205,7 +203,7 @@
     const changed = Object.entries(summary.changes).filter(([, value]) => value);
     const parts = changed.flatMap(([name, value], at) => [at ? ", " : "", `${number(value)} `,
       name === "vanished" ? name : element("button", { type: "button", class: "reset", onclick: () => goTo({ change: name }) },
-        changeWord(name))]);
+        name)]);
     return line(`Since ${summary.baseline}: `, ...(parts.length ? parts : ["nothing has changed"]), ".");
   }
 
@@ -215,11 +213,11 @@
     const ended = run.state === "finished";
     byId("summary").append(
       element("p", { id: "verdict" }, element("span", { class: `chip ${wrong ? "bad" : "good"}` }, wrong ? "✗" : "✓"), " ",
-        wrong ? `${number(wrong)} of ${plural(summary.files, "file")} ${wrong === 1 ? "needs" : "need"} looking after.`
-          : `${plural(summary.files, "file")}; none needs looking after.`),
+        wrong ? `${number(wrong)} of ${plural(summary.files, "file")} ${wrong === 1 ? "needs" : "need"} attention.`
+          : `${plural(summary.files, "file")}; none needs attention.`),
       line(`Run ${run.id}, ${run.started}, of ${run.scope.places.join(", ")}: ${bytes(summary.size)}, ckptspec ${run.examiner}.`),
-      ...(ended ? [] : [element("p", { class: "card warn" }, `This run is not at its end (${run.state}): not all files were looked at.`)]),
-      ...(data.left_out ? [element("p", { class: "card warn" }, `${plural(data.left_out, "more file")} found no room on this page.`)] : []),
+      ...(ended ? [] : [element("p", { class: "card warn" }, `This run did not finish (${run.state}): not all files were examined.`)]),
+      ...(data.left_out ? [element("p", { class: "card warn" }, `${plural(data.left_out, "more file")} did not fit on this page.`)] : []),
       ...(summary.baseline ? [changesLine()] : []),
       ...(summary.known ? [line(`${plural(summary.known, "file")} bad as before.`)] : []),
       element("div", { class: "columns" },
