@@ -456,6 +456,10 @@ def test_the_page_in_a_browser(view: Browsed, tmp_path: Path, database: Path) ->
     assert "null" not in detail.inner_text()
     page.keyboard.press("Escape")
     assert not detail.is_visible()
+    rows.first.click()
+    page.get_by_label("Verdict").select_option("other")  # which leaves out the file that is shown
+    assert not detail.is_visible()
+    assert rows.count() == 1
     page.get_by_role("button", name="Reset").click()
     page.get_by_label("Search names and faults").fill("COMES")
     assert rows.count() == 2

@@ -27,8 +27,8 @@ from sitegen.typesetting import typeset
 
 _PICTURE: Final = re.compile(r"!\[[^\]]*\]\(pictures/(?P<slug>[a-z-]+)\.svg\)")
 _CELL: Final = re.compile(r"<td[^>]*>.*?</td>", re.DOTALL)
-# lunr takes two nodes of its index for one if the texts that it makes of them are the same: of edges "1" to node 2 and "3"
-# to node 4, and of an edge "1" to node 234. Then it expands beginnings to words that are not there, and finds nothing.
+# lunr takes two nodes of its index for one if the texts that it makes of them are the same: of edges "1" to node 2 and
+# "3" to node 4, and of an edge "1" to node 234. Then it expands beginnings to words that are not there, and fails.
 _NODE: Final = re.compile(r"(?P<joined>(\w)=\2\+\w\+\w\.id)(?P<rest>\}return \2\})")
 _MORE: Final = "More"  # where pages go that the navigation does not name
 _NO_PAGES: Final = ("source/",)

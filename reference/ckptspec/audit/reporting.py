@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ..formats import FORMATS
-from ..spec.rules import RULES
+from ..spec.rules import CANONICAL, NOTE, REJECT, RULES
 from ..terminal import Style, columns
 from ..text import count, harmless, printable, shorten
 from .verdicts import VERDICTS
@@ -19,6 +19,7 @@ __all__ = ["CSV_COLUMNS", "csv_lines", "json_lines", "line_of", "summary_lines",
 
 MOST_LISTED: Final = 50  # files in a report for people
 _MOST_RULES: Final = 15  # rules and versions that are listed, most of the latter being nonsense in damaged files
+_KINDS: Final = (REJECT, CANONICAL, NOTE, "")
 _CHUNK: Final = 1000  # lines that are handed out together
 _COLOURS: Final = {
     "canonical": "green",
@@ -126,17 +127,18 @@ def _formats(summary: Summary) -> list[list[str]]:
 
 
 def _rules(summary: Summary) -> list[list[str]]:
+    """Return rows of rules, those for which readers refuse files before others."""
     rows = [
-        [
-            f"  {printable(rule)}  {RULES[rule].kind if rule in RULES else ''}",
-            count(files, "file"),
-            count(findings, "finding"),
-        ]
-        for rule, files, findings in summary.rules[:_MOST_RULES]
+        [f"  {printable(rule)}  {_kind(rule)}", count(files, "file"), count(findings, "finding")]
+        for rule, files, findings in sorted(summary.rules, key=lambda row: _KINDS.index(_kind(row[0])))[:_MOST_RULES]
     ]
     if len(summary.rules) > _MOST_RULES:
         rows.append([f"  and {len(summary.rules) - _MOST_RULES} more", "", ""])
     return rows
+
+
+def _kind(rule: str) -> str:
+    return RULES[rule].kind if rule in RULES else ""  # of a database that another version has made
 
 
 def _changes(summary: Summary, style: Style) -> Iterator[str]:

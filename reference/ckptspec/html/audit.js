@@ -95,7 +95,7 @@
   }
 
   for (const [name, label] of Object.entries(HEADS)) {
-    heads[name] = element("th", { scope: "col" }, element("button", { type: "button", onclick: () => sort(name) }, label));
+    heads[name] = element("th", { scope: "col", class: name === "size" ? "number" : null }, element("button", { type: "button", onclick: () => sort(name) }, label));
   }
 
   function cellsOf(row) {
@@ -169,10 +169,14 @@
       onclick: () => goTo(wanted) }, number(value));
   }
 
-  function tableOf(title, names, rows) {
-    if (!rows.length) return null;
-    return element("div", {}, element("h3", {}, title), element("table", {},
-      element("thead", {}, element("tr", {}, names.map((text) => element("th", { scope: "col" }, text)))),
+  // Heads with "#" in front stand over numbers. Of many rows the first are shown, and the title says so.
+  function tableOf(title, names, items, rowOf, most) {
+    if (!items.length) return null;
+    const rows = items.slice(0, most).map(rowOf);
+    const told = rows.length < items.length ? ` (${rows.length} of ${number(items.length)})` : "";
+    const head = (text) => element("th", { scope: "col", class: text.startsWith("#") ? "number" : null }, text.replace("#", ""));
+    return element("div", {}, element("h3", {}, title + told), element("table", {},
+      element("thead", {}, element("tr", {}, names.map(head))),
       element("tbody", {}, rows)));
   }
 
@@ -188,9 +192,13 @@
       element("td", { class: "number" }, number(item.files)), element("td", { class: "number" }, bytes(item.size)));
   }
 
+  // Those for which readers refuse files come first, and within a kind the most frequent ones, as they are given.
+  const kindOf = (rule) => (data.rules[rule] ? data.rules[rule][0] : "");
+  const byKind = (rules) => ["reject", "canonical", "note", ""].flatMap((kind) => rules.filter((item) => kindOf(item.rule) === kind));
+
   function ruleRow(item) {
     return element("tr", {}, element("th", { scope: "row", title: data.rules[item.rule] ? data.rules[item.rule][1] : "" },
-      element("code", {}, item.rule)), element("td", {}, data.rules[item.rule] ? data.rules[item.rule][0] : ""),
+      element("code", {}, item.rule)), element("td", {}, kindOf(item.rule)),
     element("td", { class: "number" }, countButton(item.files, { rule: item.rule }, item.rule)));
   }
 
@@ -221,10 +229,10 @@
       ...(summary.baseline ? [changesLine()] : []),
       ...(summary.known ? [line(`${plural(summary.known, "file")} bad as before.`)] : []),
       element("div", { class: "columns" },
-        tableOf("Verdicts", ["Verdict", "Files", "Meaning"], Object.entries(summary.verdicts).filter(([, value]) => value).map(verdictRow)),
-        tableOf("Formats", ["Format", "Files", "Size"], summary.formats.slice(0, 20).map(formatRow)),
-        tableOf("Folders with the most bad files", ["Folder", "Bad files"], summary.folders.map(folderRow)),
-        tableOf("Rules that files break", ["Rule", "Kind", "Files"], summary.rules.slice(0, 12).map(ruleRow))),
+        tableOf("Verdicts", ["Verdict", "#Files", "Meaning"], Object.entries(summary.verdicts).filter(([, value]) => value), verdictRow),
+        tableOf("Formats", ["Format", "#Files", "#Size"], summary.formats, formatRow, 20),
+        tableOf("Folders with the most bad files", ["Folder", "#Bad files"], summary.folders, folderRow),
+        tableOf("Rules that files break", ["Rule", "Kind", "#Files"], byKind(summary.rules), ruleRow, 12)),
     );
   }
 
