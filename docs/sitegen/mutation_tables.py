@@ -142,6 +142,8 @@ def mutation_share(what: str) -> str:
 
 def mutation_equivalents() -> str:
     """Return the mutants that survive because they do the same, with the reasons."""
+    if not EQUIVALENTS:
+        return "There are none at present."
     rows = [[literal(reason), "<br>".join(_keys(reason))] for reason in dict.fromkeys(EQUIVALENTS.values())]
     return table(("why it is the same", "mutants"), rows)
 
