@@ -201,7 +201,7 @@ def test_the_first_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("", "")
     with View(tmp_path / "nightly.sqlite", 1, baseline="last") as first:
         assert first.baseline == BEGINNING
-        assert {item.change for item in first.results()} == {"new", "refused"}
+        assert {item.change for item in first.results()} == {"new", "newly-bad"}
         assert first.summary().changes["vanished"] == 0
 
 
