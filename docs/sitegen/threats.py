@@ -167,7 +167,7 @@ PROMISES: Final = (
     ),
     Promise(
         SERVER,
-        "A file that changes while it is read is an error, and no mixture of two files is taken for one.",
+        "A file that changes while it is read is an error, as far as the server gives an etag, a time or a size.",
         ("test_remote.py::test_files_that_change_meanwhile",),
     ),
     Promise(
