@@ -6,7 +6,8 @@ DIR=${1:-demo}
 rm -rf "$DIR"
 mkdir -p "$DIR"
 
-say() { printf '\n\033[1m%s\033[0m\n' "== $*"; }
+if [ -t 1 ]; then BOLD='\033[1m' PLAIN='\033[0m'; else BOLD= PLAIN=; fi
+say() { printf "\n$BOLD%s$PLAIN\n" "== $*"; }
 show() { # prints a command as it could be typed, and runs it
     printf '$'
     for word in "$@"; do

@@ -74,8 +74,8 @@ def _refusal(number: int, **more: Any) -> Fault:
 
 
 _EIO: Final = _refusal(errno.EIO)
-_STUCK: Final = Fault(name="EIO with a temporary that stays", error=_EIO.error, number=errno.EIO, cleaning=True)
-_NOTHING: Final = Fault(name="no byte more", writes=0, lasting=True, number=errno.EIO)
+_STUCK: Final = Fault(name="EIO and no cleanup", error=_EIO.error, number=errno.EIO, cleaning=True)
+_NOTHING: Final = Fault(name="no progress", writes=0, lasting=True, number=errno.EIO)
 _SHORT: Final = Fault(name="one byte only", writes=1)
 _HEARD: Final = Fault(name="a signal with a handler", error=lambda: signal.raise_signal(signal.SIGUSR1))
 _GENERAL: Final = (

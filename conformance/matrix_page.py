@@ -18,7 +18,7 @@ from .outcome_report import OUTCOMES, STATUSES, Result
 __all__ = ["render_html"]
 
 _ABOUT: Final = """what it is about and what became of it
-stand beside the table, and the page's address leads to this case. Escape closes it."""
+is shown beside the table, and the page's address leads to this case. Escape closes it."""
 
 
 def render_html(

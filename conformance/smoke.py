@@ -37,6 +37,7 @@ __all__ = ["Check", "Part", "environment", "main", "try_part", "verbs"]
 
 _NAME: Final = "ckptspec"
 _TESTS: Final = f"{_NAME}.conformance.tests"
+_EXTRAS: Final = ("fast", "remote", "cluster")  # the others are for development
 _SHOWN: Final = 20  # faults of a part that are printed
 
 
@@ -189,11 +190,25 @@ def try_part(name: str, check: Check) -> Part:
 
 
 def environment() -> str:
-    """Return what the parts ran on, in one line."""
+    """Return what the parts ran on, in one line: all versions that a report of a fault should name."""
     return (
         f"ckptspec {ckptspec.__version__}, {platform.python_implementation()} {platform.python_version()}, "
-        f"numpy {np.__version__}, {platform.machine()}, {sys.byteorder}-endian"
+        f"{', '.join(_versions())}, {platform.machine()}, {sys.byteorder}-endian"
     )
+
+
+def _versions() -> Iterator[str]:
+    """Yield the versions of the packages that this one needs, and of those of its extras that are installed."""
+    try:
+        requirements = metadata.requires(_NAME) or []
+    except metadata.PackageNotFoundError:
+        yield f"numpy {np.__version__}"
+        return
+    for line in requirements:
+        name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"](\w+)['\"]", line)
+        if name and name[0] != _NAME and (extra is None or extra[1] in _EXTRAS):
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                yield f"{name[0]} {metadata.version(name[0])}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

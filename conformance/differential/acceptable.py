@@ -90,7 +90,7 @@ def _sees_otherwise(entry: Acceptable, findings: Sequence[Finding], data: bytes)
 @cache
 def _kaitai() -> tuple[Acceptable, ...]:
     return tuple(
-        Acceptable(reading=KAITAI, format=name, why=f"The export says nothing of {what}.", rules=rules)
+        Acceptable(reading=KAITAI, format=name, why=f"The export does not cover {what}.", rules=rules)
         for name in ("oam", *FRAMES)
         for what, rules in left_out(name).items()
     )
@@ -130,45 +130,45 @@ def _has_huge_number(reference: Answer) -> bool:
 _OFFICIAL: Final = (
     _of_official(
         "SAFETENSORS-TXT-START",
-        "It takes white space in front of the header's object.",
+        "It accepts white space before the header's object.",
         when=lambda finding, data: _text(data).lstrip(_BLANKS).startswith(b"{"),
     ),
     _of_official(
         "SAFETENSORS-TXT-TAIL",
-        "It takes any white space of JSON behind the header's object.",
+        "It accepts any JSON white space after the header's object.",
         when=lambda finding, data: not data[finding.offset : len(data) - _size_of_buffer(data)].strip(_BLANKS),
     ),
-    _of_official("SAFETENSORS-TXT-DEPTH", "It takes deeper nesting, up to 127 levels."),
+    _of_official("SAFETENSORS-TXT-DEPTH", "It accepts deeper nesting, up to 127 levels."),
     _of_official(
         "SAFETENSORS-MET-FORM",
-        "It takes null for no metadata.",
+        "It accepts null for no metadata.",
         when=lambda finding, data: finding.found == "null",
     ),
     _of_official(
         "SAFETENSORS-MET-DUP",
-        "Of a key that comes twice in the metadata, it takes the last.",
+        "Of a key that is repeated in the metadata, it takes the last.",
         when=lambda finding, data: finding.path != "__metadata__",
     ),
     _of_official(
         "SAFETENSORS-TEN-FORM",
-        "It takes an array of an entry's values for the entry.",
+        "It accepts an array of an entry's values instead of the entry.",
         when=lambda finding, data: finding.found == "an array",
     ),
     _of_official(
         "SAFETENSORS-TEN-DTYPE",
-        "It takes an object of the name and null for the name of a dtype.",
+        "It accepts an object of name and null instead of the name of a dtype.",
         when=lambda finding, data: finding.found == "an object",
     ),
     _of_official(
         "SAFETENSORS-TEN-KEYDUP",
-        "It does not look at keys of an entry that it does not know.",
+        "It ignores unknown keys of an entry, even if they are repeated.",
         when=lambda finding, data: finding.path.rpartition(".")[2] not in _KEYS,
     ),
-    _of_official("SAFETENSORS-TEN-DUP", "Of a name that comes twice, it sees the last entry only.", whole=True),
+    _of_official("SAFETENSORS-TEN-DUP", "Of a name that is repeated, it sees only the last entry.", whole=True),
     Acceptable(
         reading=OFFICIAL,
         format="safetensors",
-        why="It reads the values of keys that it does not know, and refuses numbers beyond binary64.",
+        why="It reads the values of unknown keys, and refuses numbers beyond binary64.",
         refuses=_has_huge_number,
     ),
     Acceptable(

@@ -32,7 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m ckptspec.conformance.mutation",
         description="Change each check of the project, and show which case or test then fails.",
     )
-    parser.add_argument("--rule", action="append", default=[], metavar="ID", help="only the checks of this rule")
+    parser.add_argument(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only the checks of this rule, and what kills each of their mutants",
+    )
     parser.add_argument("--format", action="append", default=[], metavar="FORMAT", help="only the code of this format")
     parser.add_argument("--checks", action="store_true", help="take out and invert checks; nothing finer")
     parser.add_argument("--list", action="store_true", help="only list the mutants")
@@ -70,7 +76,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"mutants": [described(verdict) for verdict in verdicts], "wrong": wrong}, indent=1))
     else:
-        print(_report(verdicts))
+        print(_report(verdicts, args.rule))
         print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
     if args.write:
         made = results.results_of(verdicts)
@@ -121,15 +127,23 @@ def _listed(mutants: Sequence[Mutant]) -> str:
     )
 
 
-def _report(verdicts: Sequence[Verdict]) -> str:
+def _report(verdicts: Sequence[Verdict], named: Sequence[str] = ()) -> str:
+    """Return what survives and the shares of what is killed, and for rules that are named what kills them."""
     lines = []
     for verdict in verdicts:
+        for rule in named:
+            if rule in verdict.by:
+                mutant = verdict.mutant
+                lines += [
+                    f"killed by {verdict.by[rule]}: {mutant.place}, {mutant.outer.name}, {mutant.operator}  ({rule})"
+                ]
+                lines += _change(mutant)
         if verdict.status not in (KILLED, EQUIVALENT):
             mutant = verdict.mutant
             rules = [rule for rule in verdict.alive if rule]
             about = f"  ({', '.join(rules)})" if rules else ""
             lines += [f"survives: {mutant.place}, {mutant.outer.name}, {mutant.operator}{about}"]
-            lines += [f"    before  {mutant.before}", f"    after   {mutant.after}"]
+            lines += _change(mutant)
     for operator in _SHOWN:
         numbers = Counter(verdict.status for verdict in verdicts if verdict.mutant.operator == operator)
         total = sum(numbers.values())
@@ -138,6 +152,10 @@ def _report(verdicts: Sequence[Verdict]) -> str:
             told = f"{count(total, 'mutant')}, {numbers[KILLED]} killed{more}"
             lines.append(f"{operator:9} {told} ({_percent(numbers[KILLED], total - numbers[EQUIVALENT])})")
     return "\n".join(lines)
+
+
+def _change(mutant: Mutant) -> list[str]:
+    return [f"    before  {mutant.before}", f"    after   {mutant.after}"]
 
 
 def _percent(part: int, whole: int) -> str:

@@ -14,7 +14,6 @@ import os
 import resource
 import selectors
 import signal
-import sys
 import time
 import traceback
 import warnings
@@ -138,7 +137,7 @@ def _limited(memory: int | None) -> None:
         most = int(_STATM.read_text().split()[0]) * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (_PROCESSOR, _PROCESSOR))  # a loop within a call of C hears no signal
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # whatever sys.stderr is
     warnings.simplefilter("error")  # as in the tests
 
 
@@ -205,18 +204,18 @@ def _fork(number: int, work: Callable[[], dict[str, Any]], patience: float, memo
     if not pid:
         try:
             os.close(read)
-            _limited(memory)
             with os.fdopen(write, "wb") as pipe:
-                pipe.write(json.dumps(_said(work)).encode())
+                pipe.write(json.dumps(_said(work, memory)).encode())
         finally:
             os._exit(0)
     os.close(write)
     return _Child(number, pid, os.fdopen(read, "rb", buffering=0), time.monotonic() + patience)
 
 
-def _said(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Do the work; what goes wrong with the work itself must not look like a mutant that was killed."""
+def _said(work: Callable[[], dict[str, Any]], memory: int | None) -> dict[str, Any]:
+    """Do the work within limits; what goes wrong with the work itself must not look like a mutant that was killed."""
     try:
+        _limited(memory)
         return work()
     except Exception:
         return {"trouble": traceback.format_exc()}

@@ -118,18 +118,18 @@ def test_what_has_changed(database: Path) -> None:
     with View(database) as made:
         summary = made.summary()
         assert summary.baseline == "run 1"
-        assert summary.changes == {"new": 2, "refused": 3, "fixed": 1, "changed": 1, "vanished": 1}
+        assert summary.changes == {"new": 2, "newly-bad": 3, "fixed": 1, "changed": 1, "vanished": 1}
         assert list(made.vanished()) == ["/data/b/goes"]
         changes = {os.path.basename(item.path): item.change for item in made.results()}
         assert changes == {
             "bad": "",
             "good": "changed",
             "comes": "new",
-            "comes-bad": "refused",
-            "gets-bad": "refused",
+            "comes-bad": "newly-bad",
+            "gets-bad": "newly-bad",
             "gets-good": "fixed",
             "text": "new",
-            "closed": "refused",
+            "closed": "newly-bad",
         }
     with View(database, 1) as first:
         assert (first.summary().baseline, first.summary().changes) == ("", {})
@@ -159,7 +159,7 @@ def test_a_baseline_is_a_run_a_database_or_a_report(database: Path, tmp_path: Pa
         store.end("finished")
     for baseline in ("1", "last", str(report), str(copy)):
         with View(database, baseline=baseline) as made:
-            assert made.summary().changes == {"new": 2, "refused": 3, "fixed": 1, "changed": 1, "vanished": 1}
+            assert made.summary().changes == {"new": 2, "newly-bad": 3, "fixed": 1, "changed": 1, "vanished": 1}
             assert made.summary().known == 1
             assert made.status() == 1
             assert "/data/a/bad" not in {item.path for item in made.results()}
@@ -201,7 +201,7 @@ def test_the_first_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("", "")
     with View(tmp_path / "nightly.sqlite", 1, baseline="last") as first:
         assert first.baseline == BEGINNING
-        assert {item.change for item in first.results()} == {"new", "refused"}
+        assert {item.change for item in first.results()} == {"new", "newly-bad"}
         assert first.summary().changes["vanished"] == 0
 
 
@@ -270,6 +270,7 @@ def test_selections(database: Path) -> None:
         assert names("bad") == {"bad", "gets-bad", "comes-bad", "closed"}
         assert names("noncanonical") == names("old") == names("accepted") == {"good"}
         assert names("fixed") == {"gets-good"}
+        assert names("newly-bad") == {"comes-bad", "gets-bad", "closed"}
         assert names("new") == {"comes", "text"}
         assert names(rule=RANGE) == {"bad", "gets-bad", "comes-bad"}
         assert names("refused", ORDER) == set()
@@ -290,16 +291,17 @@ def test_the_report_for_people(database: Path, capsys: pytest.CaptureFixture[str
         "          1  of these are of an older version",
         "  safetensors file  6  600 bytes",
         f"  {RANGE}  reject     3 files  6 findings",
+        f"  {ORDER}  canonical   1 file  2 findings\n",
         "  /data/b  2",
-        "since run 1\n  2 new, 3 newly bad, 1 fixed, 1 changed, 1 vanished",
+        "since run 1\n  2 new, 3 newly-bad, 1 fixed, 1 changed, 1 vanished",
         f"  /data/a/bad: refused\n      {RANGE} at byte 8, tensors['\\x1b']: found <b>12</b>, expected 13",
-        "  /data/closed: unreadable (newly bad)\n      Permission denied",
+        "  /data/closed: unreadable (newly-bad)\n      Permission denied",
     ):
         assert line in text, line
     assert main(["audit", "report", "--db", str(database), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["verdicts"]["refused"] == 2
-    assert told["changes"]["refused"] == 3
+    assert told["changes"]["newly-bad"] == 3
 
 
 HOSTILE = (
@@ -442,7 +444,7 @@ def test_the_page_in_a_browser(view: Browsed, tmp_path: Path, database: Path) ->
     with View(database) as made:
         path.write_text(render_html(made), "utf-8")
     page = view.open(path)
-    assert "4 of 8 files need looking after." in page.locator("#verdict").inner_text()
+    assert "4 of 8 files need attention." in page.locator("#verdict").inner_text()
     rows = page.locator("#grid tr.case")
     assert rows.count() == 8
     page.get_by_label("Verdict").select_option("refused")
@@ -454,6 +456,10 @@ def test_the_page_in_a_browser(view: Browsed, tmp_path: Path, database: Path) ->
     assert "null" not in detail.inner_text()
     page.keyboard.press("Escape")
     assert not detail.is_visible()
+    rows.first.click()
+    page.get_by_label("Verdict").select_option("other")  # which leaves out the file that is shown
+    assert not detail.is_visible()
+    assert rows.count() == 1
     page.get_by_role("button", name="Reset").click()
     page.get_by_label("Search names and faults").fill("COMES")
     assert rows.count() == 2
@@ -461,7 +467,7 @@ def test_the_page_in_a_browser(view: Browsed, tmp_path: Path, database: Path) ->
     page.get_by_label("Rule").fill(ORDER)
     assert rows.count() == 1
     page.get_by_role("button", name="Reset").click()
-    page.get_by_role("button", name="newly bad").click()
+    page.get_by_role("button", name="newly-bad").click()
     assert page.locator("#shown").inner_text() == "3 of 8 files"
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -166,7 +167,9 @@ def test_smoke_suite_finds_what_is_wrong(monkeypatch: pytest.MonkeyPatch, capsys
     checks: dict[str, smoke.Check] = {"one": broken, "two": raising, "three": lambda: ("fine", [])}
     monkeypatch.setattr(smoke, "_PARTS", checks)
     assert smoke.main([]) == 1
-    lines = capsys.readouterr().out.splitlines()[1:]
+    first, *lines = capsys.readouterr().out.splitlines()
+    for name in ("numpy", "construct", "ml_dtypes", "blake3"):  # that a report of a fault should name
+        assert f", {name} {metadata.version(name)}" in first
     assert lines == [
         "FAILED one: 1 thing",
         "       it is \\x1b broken",

@@ -153,13 +153,13 @@ def demo_files() -> None:
 def test_examples_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     demo_files()
-    names: dict[str, Any] = {"__name__": "readme", "my_writer": dumps}
     settings.register_profile("few", max_examples=10, suppress_health_check=list(HealthCheck))
     settings.load_profile("few")  # which the example adds to
     for language, source in blocks(README.read_text("utf-8"), "python", "console"):
         if language == "console":
             run_shell(source)
         elif not source.startswith("# adapter.py"):  # has tests of its own
+            names: dict[str, Any] = {"__name__": "readme", "my_writer": dumps}  # each block can be copied alone
             run_python(source, names, "README.md")
     settings.load_profile("default")
     names["test_my_writer"]()  # the example for users of hypothesis

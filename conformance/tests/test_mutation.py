@@ -262,7 +262,11 @@ def test_one_rule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     monkeypatch.setattr(sys.modules[main.__module__], "prepare", lambda: small)
     chosen = ["--rule", "OAM-HDR-TOTAL", "-j", "1"]
     assert main([*chosen, "--checks"]) == 0
-    assert "remove    1 mutant, 1 killed (100 %)" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "remove    1 mutant, 1 killed (100 %)" in told
+    killed = [line for line in told.splitlines() if line.startswith("killed by oam/")]
+    assert len(killed) == 2, told
+    assert killed[0].endswith(", remove  (OAM-HDR-TOTAL)")
     assert main([*chosen, "--json"]) == 0
     assert {row["status"] for row in json.loads(capsys.readouterr().out)["mutants"]} == {"killed"}
     assert main([*chosen, "--list"]) == 0

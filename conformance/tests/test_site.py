@@ -13,7 +13,9 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -21,9 +23,11 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from ckptspec.conformance.catalogue import MANIFEST, load_suite
+from ckptspec.conformance.hostile import TWINS, texts_for
 from ckptspec.spec import schema
 from ckptspec.spec.layout import fields, record_size
 from ckptspec.spec.rules import RULES
+from ckptspec.text import printable
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CONFIG: Final = ROOT / "mkdocs.yml"
@@ -124,9 +128,7 @@ def pages(site: Path) -> list[Path]:
 
 def plain(text: str) -> str:
     """Return the text of HTML."""
-    import html
-
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", text)).split())
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", text)).split())
 
 
 # -------------------------------------------------------------------------------------------------------------- whole
@@ -305,7 +307,9 @@ def test_a_table_that_parts_from_the_schema_is_seen(site: Path) -> None:
     for other in (swapped, shorter, renamed):
         assert rows_of(other) not in tables_of(text)
     edited = re.sub(
-        r"(<td[^>]*>)24(</td>\s*<td[^>]*>8</td>\s*<td><code>u64</code></td>\s*<td><code>checksum)", r"\g<1>25\2", text
+        r"(<td[^>]*>)24(</td>\s*<td[^>]*>8</td>\s*<td><code[^>]*>u64</code></td>\s*<td><code[^>]*>checksum)",
+        r"\g<1>25\2",
+        text,
     )
     assert edited != text
     assert rows_of(header) not in tables_of(edited)
@@ -401,3 +405,20 @@ def test_the_start_page_leads_to_the_formats(site: Path) -> None:
     links = set(links_in(site))
     for name in ("oam", "ocannl", "safetensors"):
         assert f"formats/{name}.html" in links
+
+
+def test_markdown_within_html_is_taken_as_such(site: Path) -> None:
+    text = text_of(site / "mutation.html")
+    survivors = text[text.index('id="survivors"') :]
+    assert "<li>" in survivors
+    assert "\\_" not in survivors
+
+
+def test_hostile_texts_are_shown_as_they_are(site: Path) -> None:
+    """What has to look different looks different on the site, too, whatever Markdown makes of escapes."""
+    text = text_of(site / "hostile.html")
+    codes = re.findall(r"<code[^>]*>(.*?)</code>", text[: text.index('id="files"')])
+    shown = [unescape(code.replace("<wbr>", "")) for code in codes]
+    assert {printable(made) for made in texts_for()} <= set(shown)
+    for _, one, other in TWINS:
+        assert (printable(one), printable(other)) in pairwise(shown)

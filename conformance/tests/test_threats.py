@@ -81,6 +81,10 @@ def test_checksums_can_be_forged_and_digests_cannot(tmp_path: Path) -> None:
     ckptspec.save(honest, model)
     command = [sys.executable, str(DOCS / "examples" / "forge" / "forge.py"), str(honest), str(forged)]
     subprocess.run(command, check=True, timeout=120)
+    small = tmp_path / "small.oam"
+    ckptspec.save(small, Model(weights={"w": values[:3], "bias": np.zeros(30, np.float64)}))
+    done = subprocess.run([*command[:2], str(small), str(forged)], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (2, f"{small}: no f32 weight of at least ten elements\n")
     changed = ckptspec.load(forged)  # all checksums are compared
     assert changed.weights["w"][0, 0] == 1e6
     assert np.array_equal(changed.weights["late"], model.weights["late"])

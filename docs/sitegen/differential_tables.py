@@ -35,7 +35,9 @@ def _readings() -> Iterator[list[str]]:
         reads = [any(name in row["pair"] for row in found[format_]["pairs"]) for format_ in FORMATS]
         yield [name, title, *("yes" if one else "" for one in reads)]
     for language in LANGUAGES:
-        what = f"[its adapter](adapters/{language.name})"
+        what = (
+            f"a program in {language.title} that shares no code with this package: [adapter](adapters/{language.name})"
+        )
         yield [f"{language.title} adapter", what, *("yes" if language.format == name else "" for name in FORMATS)]
 
 
@@ -46,7 +48,7 @@ def differential_pairs() -> str:
         for name, made in load_record().items()
         for row in made["pairs"]
     ]
-    return table(("", "", "", *KINDS), rows, right=tuple(range(3, 3 + len(KINDS))))
+    return table(("format", "one reading", "other reading", *KINDS), rows, right=tuple(range(3, 3 + len(KINDS))))
 
 
 def differential_declared(reading: str) -> str:
@@ -60,4 +62,4 @@ def differential_declared(reading: str) -> str:
             if len(rules) > _SHOWN:
                 rules[_SHOWN:] = [f"and {len(rules) - _SHOWN} more"]
             rows.append([prose(why), ", ".join(rules) or "none", code(of_one[0]["example"])])
-    return table(("why", "rules for which the reference refuses the file", "one of the golden files"), rows)
+    return table(("what it does", "rules for which the reference refuses the file", "one of the golden files"), rows)

@@ -45,4 +45,4 @@ def fuzz_limits() -> str:
         ["memory", f"{int(limits.MEMORY.fixed):,} bytes", f"{limits.MEMORY.per_byte:,} bytes"],
         ["processor time", f"{limits.SECONDS.fixed:g} s", f"{limits.SECONDS.per_byte * 1e6:g} µs"],
     ]
-    return table(("", "fixed", "for each byte of the input, times the target's factor"), rows, right=(1, 2))
+    return table(("limit of", "fixed", "for each byte of the input, times the target's factor"), rows, right=(1, 2))

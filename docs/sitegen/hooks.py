@@ -23,9 +23,13 @@ from sitegen.downloads import EXPORTS_PAGE, downloads
 from sitegen.links import DOCS, rewritten
 from sitegen.pictures import pictures
 from sitegen.rule_pages import entry_of
+from sitegen.typesetting import typeset
 
 _PICTURE: Final = re.compile(r"!\[[^\]]*\]\(pictures/(?P<slug>[a-z-]+)\.svg\)")
 _CELL: Final = re.compile(r"<td[^>]*>.*?</td>", re.DOTALL)
+# lunr takes two nodes of its index for one if the texts that it makes of them are the same: of edges "1" to node 2 and
+# "3" to node 4, and of an edge "1" to node 234. Then it expands beginnings to words that are not there, and fails.
+_NODE: Final = re.compile(r"(?P<joined>(\w)=\2\+\w\+\w\.id)(?P<rest>\}return \2\})")
 _MORE: Final = "More"  # where pages go that the navigation does not name
 _NO_PAGES: Final = ("source/",)
 
@@ -49,8 +53,8 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Take back the escapes of bars in code within tables, which Markdown elsewhere takes back itself."""
-    return _CELL.sub(lambda cell: cell[0].replace("\\|", "|"), html)
+    """Take back the escapes of bars in code within tables, which Markdown elsewhere takes back itself; set the page."""
+    return typeset(_CELL.sub(lambda cell: cell[0].replace("\\|", "|"), html))
 
 
 def on_post_page(output: str, *, page: Page, **_: Any) -> str:
@@ -95,8 +99,10 @@ def on_pre_build(**_: Any) -> None:
 
 
 def on_post_build(*, config: MkDocsConfig) -> None:
-    """Put it there."""
+    """Put it there, and mend the search."""
     _beside.pop().move_into(Path(config.site_dir))
+    for worker in Path(config.site_dir).glob("assets/javascripts/workers/search.*.js"):
+        worker.write_text(_NODE.sub(r"\g<joined>+','\g<rest>", worker.read_text("utf-8")), "utf-8")
 
 
 def on_build_error(**_: Any) -> None:

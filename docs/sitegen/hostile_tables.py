@@ -13,13 +13,14 @@ from .markdown import attribute, code, table
 
 __all__ = ["hostile_bounds", "hostile_commands", "hostile_files", "hostile_texts", "hostile_words"]
 
+_MARKUP = "\\*_[]~{}$"  # what Markdown takes for its own, escapes included, also between tags
 _PRINTS = {"text": "text", "json": "JSON", "lines": "lines of JSON", "html": "a page"}
 
 
 def _span(text: str) -> str:
     """Return any text so that it is shown as it is; in tables, and in pages that are no site, too."""
     shown = attribute(printable(text)).replace("|", "&#124;").replace("`", "&#96;")
-    return f"<code>{shown.translate({ord(char): f'&#{ord(char)};' for char in '*_[]~{}$'})}</code>"
+    return f"<code>{shown.translate({ord(char): f'&#{ord(char)};' for char in _MARKUP})}</code>"
 
 
 def _or(statuses: tuple[int, ...]) -> str:
@@ -32,8 +33,8 @@ def hostile_texts() -> str:
     rows = []
     for attacks, items in groupby(ordered, key=lambda item: item.attacks):
         rows.append([attacks, " ".join(_span(item.text) for item in items if item.text)])
-    rows.append(["who takes two names for one", " ".join(f"{_span(a)} {_span(b)}" for _, a, b in hostile.TWINS)])
-    return table(("attacked is", "as they are shown"), rows)
+    rows.append(["whoever takes two names for one", " ".join(f"{_span(a)} {_span(b)}" for _, a, b in hostile.TWINS)])
+    return table(("target", "as they are shown"), rows)
 
 
 def hostile_files(format: str) -> str:

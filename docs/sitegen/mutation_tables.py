@@ -63,7 +63,7 @@ def mutation_summary() -> str:
                 total, killed = _numbers(checks)
                 numbers = (len(chosen), places, total, killed)
                 rows.append([title, kind, *(f"{number:,}" for number in numbers), _percent(killed, total)])
-    head = ("format", "kind", "rules", "checks", "mutants", "killed", "")
+    head = ("format", "kind", "rules", "checks", "mutants", "killed", "share")
     return table(head, rows, right=(2, 3, 4, 5, 6))
 
 
@@ -106,7 +106,7 @@ def mutation_refusals() -> str:
         total = sum(count.values())
         numbers = (total, count["case"], count["test"])
         rows.append([f"`{module}`", *map(str, numbers), _percent(total - count["alive"], total)])
-    return table(("module", "mutants", "killed by a case", "killed by a test", ""), rows, right=(1, 2, 3, 4))
+    return table(("module", "mutants", "killed by a case", "killed by a test", "share"), rows, right=(1, 2, 3, 4))
 
 
 def mutation_finer() -> str:
@@ -142,6 +142,8 @@ def mutation_share(what: str) -> str:
 
 def mutation_equivalents() -> str:
     """Return the mutants that survive because they do the same, with the reasons."""
+    if not EQUIVALENTS:
+        return "There are none at present."
     rows = [[literal(reason), "<br>".join(_keys(reason))] for reason in dict.fromkeys(EQUIVALENTS.values())]
     return table(("why it is the same", "mutants"), rows)
 

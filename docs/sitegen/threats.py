@@ -15,11 +15,12 @@ from .markdown import code, grouped, table
 
 __all__ = ["ATTACKERS", "BLOCKS", "LIMITS", "PROMISES", "Promise"]
 
-FILE, NAMES, DOCUMENT, ADAPTER, PROCESS, DISK = ATTACKERS = (
+FILE, NAMES, DOCUMENT, ADAPTER, SERVER, PROCESS, DISK = ATTACKERS = (
     "file",
     "names",
     "document",
     "adapter",
+    "server",
     "process",
     "disk",
 )
@@ -72,7 +73,7 @@ PROMISES: Final = (
     ),
     Promise(
         FILE,
-        "Headers that lie about sizes and counts take no more memory and time than their own size gives reason for.",
+        "Headers that lie about sizes and counts take no more memory and time than their own size justifies.",
         (
             "test_ocannl_hostile.py::test_hostile_header_takes_little_memory",
             "test_sexp.py::TestDepthAndSize::test_linear",
@@ -156,7 +157,7 @@ PROMISES: Final = (
     ),
     Promise(
         ADAPTER,
-        "An adapter that hangs, floods, dies or prints rubbish is told as that; the run goes on.",
+        "An adapter that hangs, floods, dies or prints rubbish is reported as such; the run goes on.",
         (
             "test_runner.py::test_decoder_fault",
             "test_runner.py::test_encoder_fault",
@@ -172,6 +173,29 @@ PROMISES: Final = (
         ADAPTER,
         "Golden files that were changed on disk are noticed before a run.",
         ("test_runner.py::test_changed_golden_file_is_told",),
+    ),
+    Promise(
+        SERVER,
+        "A file that changes while it is read is an error, as far as the server gives an etag, a time or a size.",
+        ("test_remote.py::test_files_that_change_meanwhile",),
+    ),
+    Promise(
+        SERVER,
+        "A request that fails is tried a few times; then there is one line, and an audit goes on with the next file.",
+        (
+            "test_remote.py::test_broken_connections_are_tried_again",
+            "test_remote.py::test_an_audit_goes_on_where_an_address_leads_nowhere",
+        ),
+    ),
+    Promise(
+        SERVER,
+        "Users, passwords and queries of addresses are never shown or stored.",
+        ("test_remote.py::test_secrets_are_never_shown", "test_remote.py::test_audits_elsewhere"),
+    ),
+    Promise(
+        SERVER,
+        "Nothing is written elsewhere.",
+        ("test_remote.py::test_nothing_is_written_elsewhere",),
     ),
     Promise(
         PROCESS,
@@ -219,7 +243,7 @@ PROMISES: Final = (
     ),
     Promise(
         DISK,
-        "So does one that is killed; and if only the last sync of the folder fails, that is told.",
+        "So does one that is killed; and if only the last sync of the folder fails, that is reported.",
         (
             "test_ocannl_atomic.py::test_killed_at_random_moments",
             "test_ocannl_atomic.py::test_killed_while_writing",

@@ -89,7 +89,11 @@ def main() -> None:
     data = bytearray(Path(source).read_bytes())
     regions = {region.path: region for region in module_of("oam").regions(BufferSource(bytes(data)))}
     model = ckptspec.loads(bytes(data))
-    row = next(i for i, array in enumerate(model.weights.values()) if array.dtype == "<f4" and array.size >= 10)
+    large = (at for at, array in enumerate(model.weights.values()) if array.dtype == "<f4" and array.size >= 10)
+    row = next(large, None)
+    if row is None:
+        print(f"{source}: no f32 weight of at least ten elements", file=sys.stderr)
+        raise SystemExit(2)
     start = min(region.offset for path, region in regions.items() if path.startswith("weights"))
     place = regions[f"weights[{row}].data"].offset
     end = place + 40

@@ -150,7 +150,9 @@ def _examined(job: Job, options: Options) -> Examined:
     if is_temporary(name):
         if not job.address and writer_lives(job.path):
             return _plain(job, "other", "a draft that is being written")
-        return _plain(job, "unfinished", "the draft of a writer that was killed; the next one will remove it")
+        return _plain(
+            job, "unfinished", "the draft of a writer that was killed; the next write to that destination removes it"
+        )
     with open_source(job.place) as source:
         source.known_checksums = {(offset, size): value for offset, size, value in job.checksums}
         digest = ""

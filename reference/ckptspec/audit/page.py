@@ -20,8 +20,8 @@ __all__ = ["MOST_DETAILED", "MOST_ROWS", "render_html"]
 
 MOST_ROWS: Final = 200_000  # files that a page has; more make a browser slow
 MOST_DETAILED: Final = 5_000  # files whose findings a page has, the bad ones before others
-_ABOUT: Final = """what is wrong with it stands beside the
-table. Escape closes it. A click on a head sorts."""
+_ABOUT: Final = """what is wrong with it is shown
+beside the table. Escape closes it. Click a column heading to sort."""
 
 
 def render_html(view: View, *, only: str | None = None, rule: str | None = None) -> str:

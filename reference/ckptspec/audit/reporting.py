@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ..formats import FORMATS
-from ..spec.rules import RULES
+from ..spec.rules import CANONICAL, NOTE, REJECT, RULES
 from ..terminal import Style, columns
 from ..text import count, harmless, printable, shorten
 from .verdicts import VERDICTS
@@ -19,6 +19,7 @@ __all__ = ["CSV_COLUMNS", "csv_lines", "json_lines", "line_of", "summary_lines",
 
 MOST_LISTED: Final = 50  # files in a report for people
 _MOST_RULES: Final = 15  # rules and versions that are listed, most of the latter being nonsense in damaged files
+_KINDS: Final = (REJECT, CANONICAL, NOTE, "")
 _CHUNK: Final = 1000  # lines that are handed out together
 _COLOURS: Final = {
     "canonical": "green",
@@ -60,9 +61,8 @@ def text_lines(view: View, style: Style, *, only: str | None = None, rule: str |
     summary = view.summary()
     yield _heading(summary)
     if summary.run["state"] != "finished":
-        yield style.paint(
-            f"  This run is not at its end ({printable(summary.run['state'])}): not all files were looked at.", "yellow"
-        )
+        state = printable(summary.run["state"])
+        yield style.paint(f"  This run did not finish ({state}): not all files were examined.", "yellow")
     yield from _verdicts(summary, style)
     yield from _table(style, "formats", _formats(summary))
     yield from _table(style, "rules that files break", _rules(summary))
@@ -109,7 +109,7 @@ def _verdicts(summary: Summary, style: Style) -> Iterator[str]:
     if summary.old:
         yield f"  {summary.old:>9,}  of these are of an older version"
     if summary.run["gone"]:
-        yield f"  {summary.run['gone']:>9,}  vanished before they could be looked at"
+        yield f"  {summary.run['gone']:>9,}  vanished before they could be examined"
 
 
 def _table(style: Style, title: str, rows: list[list[str]]) -> Iterator[str]:
@@ -127,25 +127,25 @@ def _formats(summary: Summary) -> list[list[str]]:
 
 
 def _rules(summary: Summary) -> list[list[str]]:
+    """Return rows of rules, those for which readers refuse files before others."""
     rows = [
-        [
-            f"  {printable(rule)}  {RULES[rule].kind if rule in RULES else ''}",
-            f"{files:,} files",
-            f"{findings:,} findings",
-        ]
-        for rule, files, findings in summary.rules[:_MOST_RULES]
+        [f"  {printable(rule)}  {_kind(rule)}", count(files, "file"), count(findings, "finding")]
+        for rule, files, findings in sorted(summary.rules, key=lambda row: _KINDS.index(_kind(row[0])))[:_MOST_RULES]
     ]
     if len(summary.rules) > _MOST_RULES:
         rows.append([f"  and {len(summary.rules) - _MOST_RULES} more", "", ""])
     return rows
 
 
+def _kind(rule: str) -> str:
+    return RULES[rule].kind if rule in RULES else ""  # of a database that another version has made
+
+
 def _changes(summary: Summary, style: Style) -> Iterator[str]:
     if not summary.baseline:
         return
     yield style.bold(f"since {summary.baseline}")
-    words = {"refused": "newly bad"}
-    parts = [f"{number:,} {words.get(name, name)}" for name, number in summary.changes.items() if number]
+    parts = [f"{number:,} {name}" for name, number in summary.changes.items() if number]
     yield f"  {', '.join(parts) or 'nothing has changed'}"
     if summary.known:
         yield f"  {summary.known:,} bad as before: these are known, and do not count"
@@ -167,7 +167,7 @@ def _listed(view: View, style: Style, only: str | None, rule: str | None) -> Ite
 
 def line_of(result: Result, style: Style) -> Iterator[str]:
     """Yield the lines that a result takes: path, verdict, and the first finding or what else is the matter."""
-    change = f" ({'newly bad' if result.change == 'refused' else result.change})" if result.change else ""
+    change = f" ({result.change})" if result.change else ""
     verdict = style.paint(printable(result.verdict), _COLOURS.get(result.verdict, "dim"))
     yield f"  {printable(result.path)}: {verdict}{change}"
     findings = result.findings

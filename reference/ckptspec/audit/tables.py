@@ -43,7 +43,7 @@ TABLES: Final = (
             ("scope", "TEXT NOT NULL", "JSON: what was audited; runs of one scope can be compared"),
             ("options", "TEXT NOT NULL", "JSON: how it was audited"),
             ("examiner", "TEXT NOT NULL", "version of ckptspec, and digest of its rules"),
-            ("gone", "INTEGER NOT NULL DEFAULT 0", "files that vanished before they could be looked at"),
+            ("gone", "INTEGER NOT NULL DEFAULT 0", "files that vanished before they could be examined"),
         ),
     ),
     Table(
@@ -56,7 +56,7 @@ TABLES: Final = (
     ),
     Table(
         name="files",
-        doc="A row for each file, and each place that could not be looked at.",
+        doc="A row for each file, and each place that could not be read.",
         columns=(
             ("id", "INTEGER PRIMARY KEY", ""),
             ("folder", "INTEGER NOT NULL", "`folders.id`"),
@@ -85,16 +85,20 @@ TABLES: Final = (
             ("old", "INTEGER NOT NULL", "1 if a writer would write a newer version"),
             ("rejects", "INTEGER NOT NULL", "findings for which readers refuse the file"),
             ("canonicals", "INTEGER NOT NULL", "findings for which it is not canonical"),
-            ("notes", "INTEGER NOT NULL", "findings that are worth telling"),
-            ("refused_for", "TEXT NOT NULL", "the rules of the first kind, sorted, with blanks between"),
+            ("notes", "INTEGER NOT NULL", "findings that are only worth a note"),
+            (
+                "refused_for",
+                "TEXT NOT NULL",
+                "the rules for which readers refuse the file, sorted, separated by blanks",
+            ),
             ("truncated", "INTEGER NOT NULL", "1 if there were more findings than are counted"),
-            ("message", "TEXT NOT NULL", "what is the matter, where no finding tells"),
+            ("message", "TEXT NOT NULL", "what is wrong, where no finding says so"),
         ),
         indexes=("file",),
     ),
     Table(
         name="findings",
-        doc="The first findings of each result, those for which readers refuse the file before all others.",
+        doc="The first findings of each result, beginning with those for which readers refuse the file.",
         columns=(
             ("result", "INTEGER NOT NULL", "`results.id`"),
             ("number", "INTEGER NOT NULL", "from 0 on"),
@@ -103,7 +107,7 @@ TABLES: Final = (
             ("offset", "INTEGER NOT NULL", "in the file, in bytes"),
             ("length", "INTEGER NOT NULL", "in bytes"),
             ("path", "TEXT NOT NULL", "the field"),
-            ("found", "TEXT NOT NULL", "escaped, and cut where it is long; so are the next two"),
+            ("found", "TEXT NOT NULL", "escaped, and shortened if it is long; so are the next two"),
             ("expected", "TEXT NOT NULL", ""),
             ("hint", "TEXT NOT NULL", ""),
         ),
@@ -124,7 +128,7 @@ TABLES: Final = (
     ),
     Table(
         name="seen",
-        doc="Which files a run has met, and the result that holds for each.",
+        doc="Which files a run has met, and the result that is valid for each.",
         columns=(
             ("run", "INTEGER NOT NULL", "`runs.id`"),
             ("file", "INTEGER NOT NULL", "`files.id`"),

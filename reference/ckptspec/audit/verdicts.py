@@ -12,12 +12,12 @@ __all__ = ["BAD", "TOO_SHORT", "VERDICTS", "catalogue_digest", "is_cut_short", "
 
 VERDICTS: Final = {
     "canonical": "Readers accept it, and it is as a writer would write it.",
-    "accepted": "Readers accept it; a writer would write it otherwise.",
+    "accepted": "Readers accept it; a writer would write it differently.",
     "refused": "Readers must refuse it, or it is no checkpoint although it was named or has the extension of one.",
     "unfinished": "Never written to its end: a file that is cut short, or the draft of a writer that was killed.",
     "other": "No checkpoint of a known format, or one that is being written.",
-    "unreadable": "The system would not read it, or it changed while it was read.",
-    "crashed": "The examination did not survive it: out of memory, most likely.",
+    "unreadable": "It could not be read, or changed while it was read.",
+    "crashed": "Examining it killed the process: out of memory, most likely.",
 }
 BAD: Final = ("refused", "unfinished", "unreadable", "crashed")
 """The verdicts of files that somebody has to look after."""

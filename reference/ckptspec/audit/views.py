@@ -21,11 +21,11 @@ from .verdicts import BAD, VERDICTS
 __all__ = ["CHANGES", "SELECTIONS", "Result", "View", "results"]
 
 CHANGES: Final = {
-    "new": "there was no such file before",
-    "refused": "it was good before, or not there, and is not good now",
-    "fixed": "it was not good before, and is now",
-    "changed": "its verdict is another one, or it is refused for another reason",
-    "vanished": "there is no such file any more",
+    "new": "it was not there before, and is good",
+    "newly-bad": "it was good before, or not there, and is bad now",
+    "fixed": "it was bad before, and is good now",
+    "changed": "its verdict has changed, or it is refused for another reason",
+    "vanished": "it is no longer there",
 }
 """What may have become of a file since an earlier run; ``good`` are the verdicts that are not bad."""
 
@@ -48,7 +48,7 @@ _BASE: Final = "LEFT JOIN base b ON b.file = s.file"
 _IS_KNOWN: Final = """(b.verdict IS NOT NULL AND covers(r.refused_for, b.refused_for) AND (b.verdict = r.verdict
     OR (b.verdict IN ('refused', 'unfinished') AND r.verdict IN ('refused', 'unfinished'))))"""
 _CHANGE: Final = f"""CASE
-    WHEN r.verdict IN ({_BAD_SQL}) AND (b.verdict IS NULL OR b.verdict NOT IN ({_BAD_SQL})) THEN 'refused'
+    WHEN r.verdict IN ({_BAD_SQL}) AND (b.verdict IS NULL OR b.verdict NOT IN ({_BAD_SQL})) THEN 'newly-bad'
     WHEN b.verdict IS NULL THEN 'new'
     WHEN b.verdict IN ({_BAD_SQL}) AND r.verdict NOT IN ({_BAD_SQL}) THEN 'fixed'
     WHEN b.verdict != r.verdict OR b.refused_for != r.refused_for THEN 'changed'
@@ -326,9 +326,8 @@ class View:
     def results(self, only: str | None = None, rule: str | None = None) -> Iterator[Result]:
         """Yield results in the order of their paths.
 
-        ``only`` is one of ``SELECTIONS`` or ``CHANGES`` (but ``vanished``: of these there is no result; and ``refused``
-        is the verdict), ``rule`` the id of a rule that a file must break. With a baseline, only files that are new or
-        have changed.
+        ``only`` is one of ``SELECTIONS`` or ``CHANGES`` (but ``vanished``: of these there is no result), ``rule`` the
+        id of a rule that a file must break. With a baseline, only files that are new or have changed.
         """
         conditions = ["s.run = :run"]
         if only is not None:
@@ -394,9 +393,9 @@ class View:
 def _condition(only: str) -> str:
     if only in SELECTIONS:
         return SELECTIONS[only]
-    if only in CHANGES and only not in ("refused", "vanished"):
+    if only in CHANGES and only != "vanished":
         return f"{_CHANGE} = '{only}'"
-    known = ", ".join([*SELECTIONS, "new", "fixed", "changed"])
+    known = ", ".join([*SELECTIONS, *(name for name in CHANGES if name != "vanished")])
     raise ArgumentError(f"found {only!r}, expected one of {known}", "only")
 
 

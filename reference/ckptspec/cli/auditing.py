@@ -49,7 +49,11 @@ def add_arguments(run: argparse.ArgumentParser, report: argparse.ArgumentParser)
     add("--run", dest="number", type=int, metavar="N", help="the number of a run (default: the newest)")
     add("--format", choices=REPORTS, default="text", help="what to write (default: text)")
     add("--output", "-o", default="-", metavar="OUT", help="where to; - (the default) is standard output")
-    add("--only", metavar="WHAT", help="only files of a verdict; or bad, noncanonical, old, new, fixed, changed")
+    add(
+        "--only",
+        metavar="WHAT",
+        help="only files of a verdict; or bad, noncanonical, old, new, newly-bad, fixed, changed",
+    )
     add("--rule", metavar="ID", help="only files that break this rule")
 
 

@@ -8,9 +8,7 @@
   const [FOLDER, NAME, SIZE, VERDICT, FORMAT, VERSION, OLD, REJECTS, CANONICALS, NOTES, RULES, CHANGE, MESSAGE,
     DETAIL] = Array.from({ length: 14 }, (_, at) => at);
   const VERDICTS = Object.keys(data.verdicts), FORMATS = Object.keys(data.formats), CHANGES = Object.keys(data.changes);
-  const CHANGE_WORDS = { refused: "newly bad" };
   const summary = data.summary;
-  const changeWord = (name) => CHANGE_WORDS[name] || name;
   const bytes = (value) => {
     const units = ["bytes", "kB", "MB", "GB", "TB"];
     let at = 0;
@@ -39,7 +37,7 @@
       filter.input("rule", "Rule", Object.keys(data.rules).sort(), "short"),
       filter.input("folder", "Folder begins with", summary.folders.map((item) => item.path), "wide-input"),
       ...(changes.length ? [filter.select("change", "Change", [["", "any"], ["some", "changed in any way"],
-        ...changes.map((name) => [name, changeWord(name)])])] : []),
+        ...changes.map((name) => [name, name])])] : []),
       filter.check("old", "Only old versions"),
       filter.reset(),
     );
@@ -80,7 +78,7 @@
 
   // ----------------------------------------------------------------------------------------------------- the table
 
-  const HEADS = { file: "File", verdict: "Verdict", format: "Format", size: "Size", rule: "What is the matter" };
+  const HEADS = { file: "File", verdict: "Verdict", format: "Format", size: "Size", rule: "What is wrong" };
   const heads = {};
 
   function sort(name) {
@@ -97,7 +95,7 @@
   }
 
   for (const [name, label] of Object.entries(HEADS)) {
-    heads[name] = element("th", { scope: "col" }, element("button", { type: "button", onclick: () => sort(name) }, label));
+    heads[name] = element("th", { scope: "col", class: name === "size" ? "number" : null }, element("button", { type: "button", onclick: () => sort(name) }, label));
   }
 
   function cellsOf(row) {
@@ -109,7 +107,7 @@
       element("td", {}, formatOf(row)),
       element("td", { class: "number" }, bytes(row[SIZE])),
       element("td", { title: reason(row) }, row[CHANGE] < 0 ? null : [element("span", { class: "chip note" },
-        changeWord(CHANGES[row[CHANGE]])), " "], reason(row)),
+        CHANGES[row[CHANGE]]), " "], reason(row)),
     ];
   }
 
@@ -147,7 +145,7 @@
       element("h3", {}, folderOf(row) + row[NAME]),
       line(element("span", { class: `chip ${LOOKS[verdict]}` }, verdict), " ", data.verdicts[verdict]),
       facts([["format", formatOf(row)], ["size", `${bytes(row[SIZE])}`], ["findings", counts],
-        ["change", row[CHANGE] < 0 ? "" : `${changeWord(CHANGES[row[CHANGE]])}: ${data.changes[CHANGES[row[CHANGE]]]}`],
+        ["change", row[CHANGE] < 0 ? "" : `${CHANGES[row[CHANGE]]}: ${data.changes[CHANGES[row[CHANGE]]]}`],
         ["message", data.texts[row[MESSAGE]]], ["rules", all && !listed.length ? rulesOf(row) : ""]]),
       ...listed.map(findingElement),
       ...(all > listed.length ? [element("p", { class: "dim" }, listed.length
@@ -171,10 +169,14 @@
       onclick: () => goTo(wanted) }, number(value));
   }
 
-  function tableOf(title, names, rows) {
-    if (!rows.length) return null;
-    return element("div", {}, element("h3", {}, title), element("table", {},
-      element("thead", {}, element("tr", {}, names.map((text) => element("th", { scope: "col" }, text)))),
+  // Heads with "#" in front stand over numbers. Of many rows the first are shown, and the title says so.
+  function tableOf(title, names, items, rowOf, most) {
+    if (!items.length) return null;
+    const rows = items.slice(0, most).map(rowOf);
+    const told = rows.length < items.length ? ` (${rows.length} of ${number(items.length)})` : "";
+    const head = (text) => element("th", { scope: "col", class: text.startsWith("#") ? "number" : null }, text.replace("#", ""));
+    return element("div", {}, element("h3", {}, title + told), element("table", {},
+      element("thead", {}, element("tr", {}, names.map(head))),
       element("tbody", {}, rows)));
   }
 
@@ -190,9 +192,13 @@
       element("td", { class: "number" }, number(item.files)), element("td", { class: "number" }, bytes(item.size)));
   }
 
+  // Those for which readers refuse files come first, and within a kind the most frequent ones, as they are given.
+  const kindOf = (rule) => (data.rules[rule] ? data.rules[rule][0] : "");
+  const byKind = (rules) => ["reject", "canonical", "note", ""].flatMap((kind) => rules.filter((item) => kindOf(item.rule) === kind));
+
   function ruleRow(item) {
     return element("tr", {}, element("th", { scope: "row", title: data.rules[item.rule] ? data.rules[item.rule][1] : "" },
-      element("code", {}, item.rule)), element("td", {}, data.rules[item.rule] ? data.rules[item.rule][0] : ""),
+      element("code", {}, item.rule)), element("td", {}, kindOf(item.rule)),
     element("td", { class: "number" }, countButton(item.files, { rule: item.rule }, item.rule)));
   }
 
@@ -205,7 +211,7 @@
     const changed = Object.entries(summary.changes).filter(([, value]) => value);
     const parts = changed.flatMap(([name, value], at) => [at ? ", " : "", `${number(value)} `,
       name === "vanished" ? name : element("button", { type: "button", class: "reset", onclick: () => goTo({ change: name }) },
-        changeWord(name))]);
+        name)]);
     return line(`Since ${summary.baseline}: `, ...(parts.length ? parts : ["nothing has changed"]), ".");
   }
 
@@ -215,18 +221,18 @@
     const ended = run.state === "finished";
     byId("summary").append(
       element("p", { id: "verdict" }, element("span", { class: `chip ${wrong ? "bad" : "good"}` }, wrong ? "✗" : "✓"), " ",
-        wrong ? `${number(wrong)} of ${plural(summary.files, "file")} ${wrong === 1 ? "needs" : "need"} looking after.`
-          : `${plural(summary.files, "file")}; none needs looking after.`),
+        wrong ? `${number(wrong)} of ${plural(summary.files, "file")} ${wrong === 1 ? "needs" : "need"} attention.`
+          : `${plural(summary.files, "file")}; none needs attention.`),
       line(`Run ${run.id}, ${run.started}, of ${run.scope.places.join(", ")}: ${bytes(summary.size)}, ckptspec ${run.examiner}.`),
-      ...(ended ? [] : [element("p", { class: "card warn" }, `This run is not at its end (${run.state}): not all files were looked at.`)]),
-      ...(data.left_out ? [element("p", { class: "card warn" }, `${plural(data.left_out, "more file")} found no room on this page.`)] : []),
+      ...(ended ? [] : [element("p", { class: "card warn" }, `This run did not finish (${run.state}): not all files were examined.`)]),
+      ...(data.left_out ? [element("p", { class: "card warn" }, `${plural(data.left_out, "more file")} did not fit on this page.`)] : []),
       ...(summary.baseline ? [changesLine()] : []),
       ...(summary.known ? [line(`${plural(summary.known, "file")} bad as before.`)] : []),
       element("div", { class: "columns" },
-        tableOf("Verdicts", ["Verdict", "Files", "Meaning"], Object.entries(summary.verdicts).filter(([, value]) => value).map(verdictRow)),
-        tableOf("Formats", ["Format", "Files", "Size"], summary.formats.slice(0, 20).map(formatRow)),
-        tableOf("Folders with the most bad files", ["Folder", "Bad files"], summary.folders.map(folderRow)),
-        tableOf("Rules that files break", ["Rule", "Kind", "Files"], summary.rules.slice(0, 12).map(ruleRow))),
+        tableOf("Verdicts", ["Verdict", "#Files", "Meaning"], Object.entries(summary.verdicts).filter(([, value]) => value), verdictRow),
+        tableOf("Formats", ["Format", "#Files", "#Size"], summary.formats, formatRow, 20),
+        tableOf("Folders with the most bad files", ["Folder", "#Bad files"], summary.folders, folderRow),
+        tableOf("Rules that files break", ["Rule", "Kind", "#Files"], byKind(summary.rules), ruleRow, 12)),
     );
   }
 

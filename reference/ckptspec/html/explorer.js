@@ -108,6 +108,7 @@ const explorer = (() => {
     function show(rows) {
       visible = rows;
       grid.scrollTop = 0;
+      if (chosen !== null && !rows.includes(chosen)) putAway();
       draw(true);
       if (chosen !== null) reveal(chosen);
     }
@@ -123,14 +124,18 @@ const explorer = (() => {
       if (clicked && under) byId("detail").scrollIntoView();
     }
 
-    function close() {
+    function putAway() {
       chosen = null;
       byId("split").classList.remove("open");
       byId("detail").replaceChildren();
       grid.removeAttribute("aria-activedescendant");
+      closed();
+    }
+
+    function close() {
+      putAway();
       draw(true);
       focus();
-      closed();
     }
 
     function focus() {

@@ -19,7 +19,7 @@ _BODY: Final = """<section id="summary" aria-labelledby="summary-title">
 <div id="grid" class="grid" tabindex="0" aria-describedby="keys"></div>
 <section id="detail" class="detail" aria-label="The chosen {noun}"></section>
 </div>
-<p id="keys" class="dim">A click, or the arrow keys in the table, choose a {noun}: {about}</p>
+<p id="keys" class="dim">Select a {noun} by clicking or with the arrow keys: {about}</p>
 </section>"""
 
 
