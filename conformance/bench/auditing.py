@@ -128,8 +128,8 @@ def _reports(place: Path) -> Iterator[Row]:
     database = place / "many.sqlite"
     with Store(database) as store:
         store.begin({"places": ["/files"], "include": [], "exclude": [], "format": ""}, {})
-        for at in range(_RESULTS):
-            store.add(_result(at), Options())
+        for start in range(0, _RESULTS, 50):
+            store.add([_result(at) for at in range(start, start + 50)], Options())
         store.end("finished")
     for kind in ("text", "jsonl", "csv", "html"):
         command = [sys.executable, "-m", "ckptspec", "audit", "report", "--db", str(database), "--format", kind]

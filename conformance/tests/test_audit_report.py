@@ -60,7 +60,7 @@ def record(database: Path, *found: Examined, scope: dict[str, Any] = SCOPE, stat
     with Store(database) as store:
         store.begin(scope, {})
         for item in found:
-            store.add(item, Options())
+            store.add([item], Options())
         store.end(state)
     return database
 
@@ -153,9 +153,9 @@ def test_a_baseline_is_a_run_a_database_or_a_report(database: Path, tmp_path: Pa
     with Store(copy) as store:
         store.begin(SCOPE, {})
         for path in ("/data/a/bad", "/data/b/gets-good"):
-            store.add(result(path, "refused", RANGE), Options())
+            store.add([result(path, "refused", RANGE)], Options())
         for path in ("/data/a/good", "/data/b/gets-bad", "/data/b/goes", "/data/closed/hidden"):
-            store.add(result(path), Options())
+            store.add([result(path)], Options())
         store.end("finished")
     for baseline in ("1", "last", str(report), str(copy)):
         with View(database, baseline=baseline) as made:
@@ -486,7 +486,7 @@ def test_a_page_with_a_hundred_thousand_files_is_usable(view: Browsed, tmp_path:
         store.begin(SCOPE, {})
         for number in range(300):
             bad = number % 50 == 0
-            store.add(result(f"/data/{number:06d}", *(("refused", RANGE) if bad else ())), Options())
+            store.add([result(f"/data/{number:06d}", *(("refused", RANGE) if bad else ()))], Options())
         store.end("finished")
     with View(database) as made:
         text = render_html(made)

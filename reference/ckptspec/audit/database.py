@@ -13,7 +13,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -79,7 +79,10 @@ def failures(path: str) -> Iterator[None]:
 def split(path: str) -> tuple[bytes, bytes]:
     """Return a path as it is stored: folder and name. A URL is a path, too; what ends with a slash has no name."""
     folder, _, name = path.rpartition("/")
-    return os.fsencode(folder or "/"), os.fsencode(name)
+    return _encoded(folder or "/"), os.fsencode(name)
+
+
+_encoded: Final = lru_cache(64)(os.fsencode)  # files come folder by folder
 
 
 def join(folder: bytes, name: bytes) -> str:
@@ -162,7 +165,8 @@ class Store:
             raise
         self.run = 0
         self.examiner = f"{__version__} {catalogue_digest()}"
-        self._folder: tuple[bytes, int] | None = None
+        self._folder: tuple[bytes, int] | None = None  # the last one, since files come folder by folder
+        self._results = 0  # the highest number of one
         self._pending = 0
         self._committed = time.monotonic()
 
@@ -224,6 +228,7 @@ class Store:
             )
             assert added.lastrowid is not None
             self.run = added.lastrowid
+            self._results = self._db.execute("SELECT ifnull(max(id), 0) FROM results").fetchone()[0]
             self._db.execute("COMMIT")
 
     def end(self, state: str) -> None:
@@ -242,7 +247,8 @@ class Store:
         """Return the newest result of a file, or None."""
         folder, name = split(path)
         with failures(self.path):
-            row = self._db.execute(_KNOWN, (self.run, self._folder_id(folder), name)).fetchone()
+            number = self._folder_id(folder)
+            row = self._db.execute(_KNOWN, (self.run, number, name)).fetchone() if number else None
         if row is None:
             return None
         file, result, size, stamp, digest, named, wanted, verified, examiner, verdict, seen = row
@@ -269,31 +275,44 @@ class Store:
 
     def _touch(self, examined: Examined) -> None:
         """Say that the newest result of a file holds, though its stamp is another one: its content is the same."""
-        file = self._file_id(examined.path)
-        latest = self._db.execute("SELECT latest FROM files WHERE id = ?", (file,)).fetchone()[0]
+        file, latest = self._file(examined.path)
         row = (examined.size, examined.stamp, latest)
         self._db.execute("UPDATE results SET size = ?, stamp = ? WHERE id = ?", row)
         self._db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", (self.run, file, latest))
 
-    def add(self, examined: Examined, options: Options) -> None:
-        """Record the result of an examination."""
+    def add(self, found: Sequence[Examined], options: Options) -> None:
+        """Record the results of examinations."""
         with failures(self.path):
             self._begin()
-            if examined.gone:
-                self._db.execute("UPDATE runs SET gone = gone + 1 WHERE id = ?", (self.run,))
-            elif examined.same:
-                self._touch(examined)
-            else:
-                self._insert(examined, options)
-        self._done()
+            results: list[tuple[Any, ...]] = []
+            findings: list[tuple[Any, ...]] = []
+            counts: list[tuple[int, str, int]] = []
+            seen: list[tuple[int, int, int]] = []
+            for examined in found:
+                if examined.gone:
+                    self._db.execute("UPDATE runs SET gone = gone + 1 WHERE id = ?", (self.run,))
+                elif examined.same:
+                    self._touch(examined)
+                else:
+                    self._results = number = self._results + 1
+                    file = self._renewed(examined.path, number)
+                    results.append((number, *self._row(file, examined, options)))
+                    findings += _finding_rows(number, examined)
+                    counts += [(number, rule, times) for rule, times in examined.counts.items()]
+                    seen.append((self.run, file, number))
+            for table, rows in (("results", results), ("findings", findings), ("counts", counts)):
+                if rows:
+                    self._db.executemany(f"INSERT INTO {table} VALUES ({_marks(len(rows[0]))})", rows)  # noqa: S608
+            self._db.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", seen)
+        self._done(len(found))
 
-    def _insert(self, examined: Examined, options: Options) -> None:
-        file = self._file_id(examined.path)
+    def _row(self, file: int, examined: Examined, options: Options) -> tuple[Any, ...]:
+        """Return what the table of results has of an examination, but for its number."""
         kinds = dict.fromkeys((REJECT, CANONICAL, NOTE), 0)
         for rule, number in examined.counts.items():
             kinds[RULES[rule].kind] += number
         refused_for = " ".join(sorted(rule for rule in examined.counts if RULES[rule].kind == REJECT))
-        row = (
+        return (
             file,
             self.run,
             min(examined.size, LARGEST),
@@ -312,45 +331,42 @@ class Store:
             examined.truncated,
             examined.message,
         )
-        result = self._db.execute(f"INSERT INTO results VALUES (NULL, {_marks(len(row))})", row).lastrowid  # noqa: S608
-        findings = [
-            (result, number, rule, severity, min(offset, LARGEST), min(length, LARGEST), *texts)
-            for number, (rule, severity, offset, length, *texts) in enumerate(examined.findings)
-        ]
-        if findings:
-            self._db.executemany(f"INSERT INTO findings VALUES ({_marks(len(findings[0]))})", findings)  # noqa: S608
-        if examined.counts:
-            counts = [(result, rule, number) for rule, number in examined.counts.items()]
-            self._db.executemany("INSERT INTO counts VALUES (?, ?, ?)", counts)
-        self._db.execute("UPDATE files SET latest = ? WHERE id = ?", (result, file))
-        self._db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", (self.run, file, result))
 
     def _folder_id(self, folder: bytes) -> int:
-        """Return the id of a folder, or 0; the last one is remembered, since files come folder by folder."""
+        """Return the id of a folder, or 0."""
         if self._folder is None or self._folder[0] != folder:
             row = self._db.execute("SELECT id FROM folders WHERE path = ?", (folder,)).fetchone()
-            if row is None:
-                return 0
-            self._folder = folder, row[0]
+            self._folder = folder, 0 if row is None else row[0]
         return self._folder[1]
 
-    def _file_id(self, path: str) -> int:
+    def _file(self, path: str) -> tuple[int, int]:
+        """Return the id of a file that is known, and that of its newest result."""
+        folder, name = split(path)
+        query = "SELECT id, latest FROM files WHERE folder = ? AND name = ?"
+        file, latest = self._db.execute(query, (self._folder_id(folder), name)).fetchone()
+        return file, latest
+
+    def _renewed(self, path: str, result: int) -> int:
+        """Return the id of a file, whose newest result is now ``result``."""
         folder, name = split(path)
         number = self._folder_id(folder)
         if not number:
             number = self._db.execute("INSERT INTO folders (path) VALUES (?)", (folder,)).lastrowid or 0
-        row = self._db.execute("SELECT id FROM files WHERE folder = ? AND name = ?", (number, name)).fetchone()
-        if row is None:
-            return self._db.execute("INSERT INTO files (folder, name) VALUES (?, ?)", (number, name)).lastrowid or 0
-        found: int = row[0]
-        return found
+            self._folder = folder, number
+        row = (number, name, result)
+        added = self._db.execute("INSERT OR IGNORE INTO files (folder, name, latest) VALUES (?, ?, ?)", row)
+        if added.rowcount:
+            return added.lastrowid or 0
+        file, _ = self._file(path)
+        self._db.execute("UPDATE files SET latest = ? WHERE id = ?", (result, file))
+        return file
 
     def _begin(self) -> None:
         if not self._db.in_transaction:
             self._db.execute("BEGIN IMMEDIATE")
 
-    def _done(self) -> None:
-        self._pending += 1
+    def _done(self, number: int = 1) -> None:
+        self._pending += number
         if self._pending >= _COMMIT_ROWS:
             self.commit()
         else:
@@ -418,6 +434,13 @@ def now() -> str:
 
 def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, sort_keys=True)
+
+
+def _finding_rows(result: int, examined: Examined) -> list[tuple[Any, ...]]:
+    return [
+        (result, number, rule, severity, min(offset, LARGEST), min(length, LARGEST), *texts)
+        for number, (rule, severity, offset, length, *texts) in enumerate(examined.findings)
+    ]
 
 
 def _marks(number: int) -> str:

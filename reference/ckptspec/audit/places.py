@@ -69,6 +69,7 @@ class _Walk:
     avoid: frozenset[str]
     roots: list[_Root] = field(default_factory=list)
     named: set[str] = field(default_factory=set)  # real paths
+    special: set[str] = field(default_factory=set)  # the last names of these, and of those to avoid
     followed: set[tuple[int, int]] = field(default_factory=set)  # what links led to: device and inode
 
 
@@ -95,6 +96,7 @@ def walk(places: Sequence[str], filter: Filter | None = None, avoid: Iterable[st
     refuses comes as a place with ``trouble``.
     """
     walking = _Walk(filter or Filter(), frozenset(os.path.realpath(path) for path in avoid))
+    walking.special.update(map(os.path.basename, walking.avoid))
     texts = [local_path(text) for text in places]
     elsewhere = [text for text in texts if is_url(text)]
     troubles = [place for text in texts if not is_url(text) and (place := _prepare(walking, text)) is not None]
@@ -168,6 +170,7 @@ def _prepare(walking: _Walk, text: str) -> Place | None:
     if real in walking.named:
         return None
     walking.named.add(real)
+    walking.special.add(os.path.basename(real))
     size, stamp = _stamp(status)
     return Place(path=path, size=size, stamp=stamp, named=True)
 
@@ -252,7 +255,7 @@ def _taken(walking: _Walk, root: _Root, names: tuple[str, ...]) -> bool:
 
 def _special(walking: _Walk, root: _Root, names: tuple[str, ...]) -> bool:
     """Say whether a file was named itself, or is no part of the walk."""
-    if not walking.named and not walking.avoid:
+    if names[-1] not in walking.special:
         return False
     real = os.path.join(root.real, *names)
     return real in walking.named or real in walking.avoid

@@ -172,15 +172,17 @@ class _Auditing:
             return  # met twice
         if place.trouble:
             self._record(
-                Examined(
-                    path=place.path,
-                    size=0,
-                    stamp="",
-                    named=place.named,
-                    verdict="unreadable",
-                    message=place.trouble,
-                    counts={},
-                )
+                [
+                    Examined(
+                        path=place.path,
+                        size=0,
+                        stamp="",
+                        named=place.named,
+                        verdict="unreadable",
+                        message=place.trouble,
+                        counts={},
+                    )
+                ]
             )
         elif known is not None and self._holds(known, place) and not self.options.digest:
             self.store.keep(known)
@@ -216,12 +218,14 @@ class _Auditing:
         )
 
     def _collect(self, timeout: float) -> None:
-        for examined in self.dispatcher.collect(timeout):
-            self._record(examined)
+        found = self.dispatcher.collect(timeout)
+        if found:
+            self._record(found)
         self.store.settle()
 
-    def _record(self, examined: Examined) -> None:
-        self.underway.discard(examined.path)
-        self.store.add(examined, self.options)
-        self.counts["gone" if examined.gone else "kept" if examined.same else "examined"] += 1
-        self.watcher.examined(examined)
+    def _record(self, found: Sequence[Examined]) -> None:
+        self.store.add(found, self.options)
+        for examined in found:
+            self.underway.discard(examined.path)
+            self.counts["gone" if examined.gone else "kept" if examined.same else "examined"] += 1
+            self.watcher.examined(examined)
