@@ -9,6 +9,7 @@ from ckptspec.audit.tables import TABLES
 from ckptspec.audit.verdicts import VERDICTS
 from ckptspec.audit.views import CHANGES
 
+from .benchmark_tables import audit_costs
 from .clauses import clauses, history
 from .differential_tables import differential_declared, differential_pairs, differential_readings
 from .document_tables import document_formats, document_keys, document_types
@@ -62,6 +63,7 @@ BLOCKS: Final[dict[str, Callable[..., str]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         audit_changes,
+        audit_costs,
         audit_tables,
         audit_verdicts,
         clauses,
