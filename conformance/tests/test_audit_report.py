@@ -173,12 +173,27 @@ def test_a_baseline_is_a_run_a_database_or_a_report(database: Path, tmp_path: Pa
 
 def test_a_baseline_that_cannot_be_used(database: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl"
-    for text in ("{", "[]", '{"path": 1}', "null", '{"path": "/a", "verdict": "refused"}'):
+    path = '{"path": "/a", "verdict": "refused", "refused_for": '
+    for text in (
+        path + "[1]}",
+        path + '"abc"}',
+        path + '["\\ud800"]}',
+        path.replace("refused", "\\ud800", 1) + "[]}",
+        "{",
+        "[]",
+        '{"path": 1}',
+        "null",
+        '{"path": "/a", "verdict": "refused"}',
+    ):
         broken.write_text(text)
         with pytest.raises(OSError, match="Line 1 is no line of a report"):
             View(database, baseline=str(broken))
     with pytest.raises(FileNotFoundError):
         View(database, baseline=str(tmp_path / "nothing"))
+    (tmp_path / "link").symlink_to(database)
+    for own in (str(database), str(tmp_path / "link")):
+        with pytest.raises(ArgumentError, match="the database itself is no baseline"):
+            View(database, baseline=own)
     with pytest.raises(ArgumentError, match="no run 77"):
         View(database, baseline="77")
     for number in ("77", "9" * 30, "9" * 5000):

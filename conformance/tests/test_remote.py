@@ -824,7 +824,7 @@ def test_addresses_that_cannot_be_opened(bucket: str, capsys: pytest.CaptureFixt
         ("blockcache::cached::http://x", "This address cannot be opened: "),
         ("generic://x", "This address cannot be opened: "),
         ("http://127.0.0.1:99999/x", "This address cannot be opened: "),
-        ("s3://no_bucket!/x", "This address cannot be opened: Parameter validation failed: Invalid bucket name"),
+        ("s3://no_bucket!/x", "This address cannot be opened: no store can have such a name"),
         ("s3://names/a::bad.oam", "'::' begins the next address, and none can follow one of s3; no name can have it"),
         ("http://h/a::bad.oam", "'::' begins the next address, and none can follow one of http; no name can have it"),
     ):
@@ -929,3 +929,32 @@ class InProcess:
         return done
 
     def close(self) -> None: ...
+
+
+def test_a_listing_of_before_is_not_believed(bucket: str, server: WebServer, folder: Path, tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    system, path = fsspec.core.url_to_fs(bucket)
+    place = f"{bucket}/listed"
+    system.pipe_file(f"{path}/listed/a", b"x")
+    assert [found.names for found in remote.find(place)] == [("a",)]
+    client: Any = type(system)(**system.storage_options, skip_instance_cache=True)  # somebody else's
+    client.pipe_file(f"{path}/listed/b", b"y")
+    assert [found.names for found in remote.find(place)] == [("a",), ("b",)]
+    client.rm(f"{path}/listed", recursive=True)
+
+
+def test_dots_in_an_address_of_the_web(server: WebServer, folder: Path) -> None:
+    (folder / "dots" / "deep").mkdir(parents=True)
+    (folder / "dots" / "a").write_bytes(b"x")
+    for place in ("dots/", "./dots/", "dots/deep/../"):
+        assert [found.names for found in remote.find(f"{server.url}/{place}", lambda _: None)] == [("a",)], place
+    shutil.rmtree(folder / "dots")
+
+
+def test_names_that_no_store_can_have(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in (f"s3://me:{SECRET}@bucket/a.oam", f"s3://me:{SECRET} x@bucket/a.oam", f"s3://me:{SECRET}/x@b/a"):
+        for words in (["validate", place], ["audit", ".", "--db", place], ["audit", ".", "--baseline", place]):
+            assert main(words) == 2, words
+            told = capsys.readouterr()
+            assert SECRET not in told.out + told.err
+            assert told.err.count("\n") == 1, told.err

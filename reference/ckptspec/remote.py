@@ -223,6 +223,9 @@ class _Finding:
 
     def __post_init__(self) -> None:
         self.is_web = "http" in _protocols(self.system)
+        if self.is_web:
+            self.path = _without_dots(self.path)
+        self.system.invalidate_cache()  # a listing of before says nothing about now
 
     def files(self) -> Iterator[Found]:
         try:
@@ -375,6 +378,8 @@ class _Finding:
     def _found(self, info: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Found]:
         name = str(info["name"])
         url = self._address(name)
+        if self.excludes(names):
+            return
         if self._leads_to(url, name):
             yield Found(url, info.get("size"), stamp_of(info), names)
         else:
@@ -458,6 +463,8 @@ def _understood(error: BaseException) -> _ConnectionError:
         seen.add(id(cause))
     for one in chain:
         kinds = {kind.__name__ for kind in type(one).__mro__}
+        if "ParamValidationError" in kinds:  # its text repeats what it was given, user and password included
+            return _ConnectionError(errno.EINVAL, "This address cannot be opened: no store can have such a name", False)
         if "TooManyRedirects" in kinds:
             return _ConnectionError(errno.ELOOP, "The server leads from one address to the next without end", False)
         if "InvalidURL" in kinds and "RedirectClientError" not in type(one).__name__:

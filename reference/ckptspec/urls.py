@@ -10,7 +10,7 @@ import hashlib
 import re
 from typing import Final
 
-__all__ = ["is_url", "is_web", "local_path", "name_of", "scrubbed", "shown_url"]
+__all__ = ["is_url", "is_web", "local_path", "name_of", "scrubbed", "shown_again", "shown_url"]
 
 # A scheme has two letters at least (one would be a drive); fsspec chains addresses with '::'.
 _SCHEME: Final = "[A-Za-z][A-Za-z0-9+.-]+"
@@ -63,6 +63,11 @@ def shown_url(text: str) -> str:
     Of a query stays a digest, so that addresses that differ only there differ as they are shown.
     """
     return "::".join(_shown_link(link) for link in _NEXT.split(text)) if is_url(text) else text
+
+
+def shown_again(text: str) -> str:
+    """Return an address as ``shown_url`` does, but one that has come from there already as it is."""
+    return "::".join(_shown_link(link, digests=False) for link in _NEXT.split(text)) if is_url(text) else text
 
 
 def _halves(rest: str) -> tuple[str, str]:

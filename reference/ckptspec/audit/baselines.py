@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final
@@ -17,12 +18,14 @@ from typing import Any, Final
 from ..errors import ArgumentError
 from ..text import printable, shorten, show
 from .database import LARGEST, check_regular, failures, open_to_read, split
+from .verdicts import VERDICTS
 
 __all__ = ["BEGINNING", "check", "comparable", "covers", "load", "run_named"]
 
 BEGINNING: Final = "the beginning: there is no earlier finished run of these places"
 """What is compared with, for people, where ``last`` names nothing: everything is new."""
 
+_RULE: Final = re.compile("[A-Z0-9-]+")
 _SQLITE: Final = b"SQLite format 3\0"
 _TABLES: Final = """
 DROP TABLE IF EXISTS base;
@@ -87,7 +90,7 @@ def load(db: sqlite3.Connection, path: str, run: int, what: str | None) -> str:
         number = run_named(db, path, _number(what))
         _take_run(db, path, number)
         return f"run {number}"
-    if not _is_database(what):
+    if not _is_database(what, path):
         _fill(db, path, _lines_of(what))
         return printable(what)
     other = open_to_read(what)
@@ -107,7 +110,7 @@ def check(path: str, what: str) -> None:
     if what == "last":
         return
     if not _is_number(what):
-        if _is_database(what):
+        if _is_database(what, path):
             with contextlib.closing(open_to_read(what)) as other:
                 run_named(other, what, None)
         else:
@@ -129,10 +132,16 @@ def _number(what: str) -> int:
     return int(what) if len(what) < len(str(LARGEST)) else LARGEST
 
 
-def _is_database(path: str) -> bool:
-    """Say whether a file is a database, and not a report; OSError if it is no regular file."""
-    check_regular(path)
-    with open(path, "rb") as file:
+def _is_database(what: str, own: str) -> bool:
+    """Say whether a file is a database, and not a report; OSError if it is no regular file.
+
+    Raises ArgumentError for ``own``, the database that is to be compared: its newest run is the one that is judged.
+    """
+    check_regular(what)
+    if os.path.exists(own) and os.path.samefile(what, own):
+        text = "the database itself is no baseline; its runs are: last, or the number of one"
+        raise ArgumentError(text, printable(what))
+    with open(what, "rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE
 
 
@@ -164,7 +173,10 @@ def _lines_of(path: str) -> Iterator[Row]:
             try:
                 value: Any = json.loads(line)
                 folder, name = split(value["path"])
-                yield folder, name, str(value["verdict"]), " ".join(sorted(map(str, value["refused_for"])))
+                verdict, rules = value["verdict"], value["refused_for"]
+                if verdict not in VERDICTS or not isinstance(rules, list) or not all(map(_RULE.fullmatch, rules)):
+                    raise ValueError
+                yield folder, name, verdict, " ".join(sorted(rules))
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 text = f"Line {number} is no line of a report in JSON Lines: {show(line)}"
                 raise OSError(errno.EINVAL, text, path) from None

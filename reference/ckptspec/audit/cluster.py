@@ -20,7 +20,7 @@ from typing import Any, Final
 from .. import __version__
 from ..errors import ArgumentError
 from ..text import printable, show
-from ..urls import is_url, scrubbed
+from ..urls import is_url
 from .check import Examined, Job, Options, crashed, examine, examine_all
 from .executors import Batch
 from .splitting import LEAST, checksum_of_parts, sections_to_hash
@@ -242,4 +242,5 @@ def _check_address(address: str) -> None:
     number = int(port) if port.isascii() and port.isdigit() and len(port) < 6 else 0
     if (mark and scheme not in _SCHEMES) or not host or "@" in host or not 0 < number < 1 << 16:
         expected = " or ".join(f"{one}://HOST:PORT" for one in _SCHEMES)
-        raise ArgumentError(f"found {show(scrubbed(address))}, expected {expected}", "scheduler")
+        found = "an address with a user" if "@" in address else show(address)
+        raise ArgumentError(f"found {found}, expected {expected}", "scheduler")

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 from .. import __version__
 from ..errors import CheckpointError, SettingError
 from ..text import harmless, printable
-from ..urls import is_url, scrubbed
+from ..urls import is_url, scrubbed, shown_again
 
 __all__ = ["EXPORTS", "build_parser", "main"]
 
@@ -276,7 +276,7 @@ def _run(argv: Sequence[str] | None) -> int:
         print("ckptspec: interrupted", file=sys.stderr)
         return 130
     except CheckpointError as error:
-        print(f"ckptspec: {scrubbed(str(error))}", file=sys.stderr)
+        print(f"ckptspec: {error}", file=sys.stderr)
         return 2 if isinstance(error, SettingError) else 1
     except MemoryError:
         print("ckptspec: there is not enough memory", file=sys.stderr)
@@ -289,7 +289,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def os_error(error: OSError) -> str:
     """Return an error of the system as one plain line, without escapes and secrets of addresses."""
-    name = (scrubbed(error.filename) or "''") if isinstance(error.filename, str) else None
+    name = (shown_again(error.filename) or "''") if isinstance(error.filename, str) else None
     what = scrubbed(" ".join(harmless(error.strerror or str(error)).splitlines()))
     if name is None and error.errno in _FULL:  # whatever else is written to tells its name
         name = "standard output"
