@@ -270,15 +270,15 @@ class Store:
         """Say that the newest result of a file holds in this run, too."""
         with failures(self.path):
             self._begin()
-            self._db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", (self.run, known.file, known.result))
+            self._db.execute(_SEEN, (self.run, known.file, known.result))
         self._done()
 
-    def _touch(self, examined: Examined) -> None:
-        """Say that the newest result of a file holds, though its stamp is another one: its content is the same."""
+    def _touched(self, examined: Examined) -> tuple[int, int]:
+        """Give the newest result of a file another stamp, since its content is the same; return the ids of both."""
         file, latest = self._file(examined.path)
         row = (examined.size, examined.stamp, latest)
         self._db.execute("UPDATE results SET size = ?, stamp = ? WHERE id = ?", row)
-        self._db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", (self.run, file, latest))
+        return file, latest
 
     def add(self, found: Sequence[Examined], options: Options) -> None:
         """Record the results of examinations."""
@@ -292,7 +292,7 @@ class Store:
                 if examined.gone:
                     self._db.execute("UPDATE runs SET gone = gone + 1 WHERE id = ?", (self.run,))
                 elif examined.same:
-                    self._touch(examined)
+                    seen.append((self.run, *self._touched(examined)))
                 else:
                     self._results = number = self._results + 1
                     file = self._renewed(examined.path, number)
@@ -303,7 +303,7 @@ class Store:
             for table, rows in (("results", results), ("findings", findings), ("counts", counts)):
                 if rows:
                     self._db.executemany(f"INSERT INTO {table} VALUES ({_marks(len(rows[0]))})", rows)  # noqa: S608
-            self._db.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", seen)
+            self._db.executemany(_SEEN, seen)
         self._done(len(found))
 
     def _row(self, file: int, examined: Examined, options: Options) -> tuple[Any, ...]:
@@ -391,6 +391,7 @@ class Store:
         return self._db
 
 
+_SEEN: Final = "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)"
 _KNOWN: Final = """
 SELECT f.id, r.id, r.size, r.stamp, r.digest, r.named, r.wanted, r.verified, r.examiner, r.verdict, s.result
 FROM files f JOIN results r ON r.id = f.latest LEFT JOIN seen s ON s.run = ? AND s.file = f.id

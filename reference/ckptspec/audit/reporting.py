@@ -213,8 +213,7 @@ def csv_lines(view: View, *, only: str | None = None, rule: str | None = None) -
 
 
 def _cells(result: Result) -> list[Any]:
-    findings = result.findings if result.rejects or result.canonicals or result.notes else []
-    rule, _, offset, _, field, found, expected, _ = findings[0] if findings else _NO_FINDING
+    rule, _, offset, _, field, found, expected, _ = next(iter(result.findings), _NO_FINDING)
     return [
         _cell(printable(result.path)),
         _cell(result.verdict),

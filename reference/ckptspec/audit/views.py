@@ -58,15 +58,11 @@ _REST: Final = ("size", "digest", "verdict", "format", "version", "rejects", "ca
 _COLUMNS: Final = f"r.id, o.path, f.name, {', '.join(f'r.{name}' for name in (*_FIRST, *_REST))}"
 
 
-_FINDINGS: Final = """
-SELECT rule, severity, offset, length, path, found, expected, hint FROM findings WHERE result = ? ORDER BY number
-"""
+_ROW: Final = "rule, severity, offset, length, path, found, expected, hint"
+_FINDINGS: Final = f"SELECT {_ROW} FROM findings WHERE result = ? ORDER BY number"  # noqa: S608
 _COUNTS: Final = "SELECT rule, number FROM counts WHERE result = ? ORDER BY rule"
 _TOGETHER: Final = 500  # results whose findings are fetched by one query
-_FINDINGS_OF: Final = """
-SELECT result, rule, severity, offset, length, path, found, expected, hint FROM findings
-WHERE result IN ({}) ORDER BY result, number
-"""
+_FINDINGS_OF: Final = f"SELECT result, {_ROW} FROM findings WHERE result IN ({{}}) ORDER BY result, number"  # noqa: S608
 _COUNTS_OF: Final = "SELECT result, rule, number FROM counts WHERE result IN ({}) ORDER BY result, rule"
 
 
@@ -105,6 +101,11 @@ class Result:
         return self._id
 
     @property
+    def has_findings(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.rejects or self.canonicals or self.notes)
+
+    @property
     def findings(self) -> list[Row]:
         """The first findings, those that refuse the file before all others."""
         if self._findings is None:
@@ -119,7 +120,7 @@ class Result:
         return self._counts
 
     def _rows(self, query: str) -> list[Any]:
-        if self._db is None or not (self.rejects or self.canonicals or self.notes):
+        if self._db is None or not self.has_findings:
             return []
         return self._db.execute(query, (self._id,)).fetchall()
 
@@ -131,7 +132,7 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON types. In ``path``, bytes that are no UTF-8 are lone surrogates."""
-        keys = ("rule", "severity", "offset", "length", "path", "found", "expected", "hint")
+        keys = _ROW.split(", ")
         return {
             "path": self.path,
             "size": self.size,
@@ -351,9 +352,7 @@ class View:
         found = self.results(only, rule)
         while some := list(itertools.islice(found, _TOGETHER)):
             with failures(self.path):
-                self._fetch(
-                    {result.id: result for result in some if result.rejects or result.canonicals or result.notes}
-                )
+                self._fetch({result.id: result for result in some if result.has_findings})
             yield from some
 
     def _fetch(self, results: dict[int, Result]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 from .. import __version__
 from ..errors import CheckpointError, SettingError
 from ..text import harmless, printable
-from ..urls import is_url, scrubbed, shown_again
+from ..urls import scrubbed, shown_again
 
 __all__ = ["EXPORTS", "build_parser", "main"]
 
@@ -264,9 +264,6 @@ def _run(argv: Sequence[str] | None) -> int:
         except SystemExit:  # help, or usage
             sys.stdout.flush()
             raise
-        for name in (getattr(args, "db", None), getattr(args, "baseline", None)):
-            if is_url(name):
-                raise OSError(errno.EINVAL, "A database or baseline is a file of this machine", name)
         module, function = args.run.split(":")
         status: int = getattr(importlib.import_module(f".{module}", __package__), function)(args)
         sys.stdout.flush()

@@ -15,6 +15,7 @@ from ..errors import ArgumentError, CheckpointError
 from ..formats import FORMATS
 from ..terminal import Style
 from ..text import printable, shorten
+from ..urls import is_url
 from .io import print_json, would_overwrite
 
 __all__ = ["add_arguments", "audit", "report"]
@@ -75,6 +76,7 @@ def audit(args: argparse.Namespace) -> int:
     from ..audit.baselines import check
     from ..audit.showing import Shown
 
+    _check_local(args)
     try:
         if args.baseline is not None:
             check(os.fspath(args.db), args.baseline)
@@ -101,6 +103,13 @@ def audit(args: argparse.Namespace) -> int:
     except ArgumentError as error:
         print(f"ckptspec: {error}", file=sys.stderr)
         return 2
+
+
+def _check_local(args: argparse.Namespace) -> None:
+    """Raise OSError if what must be a file of this machine is an address."""
+    for name in (args.db, args.baseline):
+        if is_url(name):
+            raise OSError(errno.EINVAL, "A database or baseline is a file of this machine", name)
 
 
 @contextlib.contextmanager
@@ -138,6 +147,7 @@ def report(args: argparse.Namespace) -> int:
     """Write a report on a run; the status is that of the audit, under the same options."""
     from ..audit import View
 
+    _check_local(args)
     if args.json and (args.format != "text" or args.only or args.rule):
         print("ckptspec: --json prints the summary; for files there is --format jsonl", file=sys.stderr)
         return 2
